@@ -43,6 +43,11 @@ absl::Status Caller::CheckDocument(absl::string_view id) const {
                                                   "'"));
 }
 
+const std::string& Caller::prefix() const {
+  static const std::string* const kAny = new std::string();
+  return key_ == nullptr ? *kAny : key_->prefix;
+}
+
 std::string Caller::ListFrom(std::string after) const {
   if (key_ == nullptr || key_->prefix.empty()) return after;
   // The last string before the prefix: its last byte one less, and then 0xff, which is in no UTF-8.

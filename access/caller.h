@@ -49,6 +49,8 @@ class Caller {
     return absl::OkStatus();
   }
 
+  // Returns what the ids of all documents begin with that the caller may see; empty: any.
+  const std::string& prefix() const;
   bool MaySee(absl::string_view id) const { return CheckDocument(id).ok(); }
   // Returns the string after which the ids that the caller may see begin, or `after` if that is
   // later. In a list of UTF-8 ids in byte order, these ids are contiguous.

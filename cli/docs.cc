@@ -12,6 +12,7 @@
 #include "cli/connection.h"
 #include "cli/flags.h"
 #include "cli/json.h"
+#include "cli/metadata_flags.h"
 #include "cli/verbs.h"
 #include "model/text/printable.h"
 
@@ -22,7 +23,10 @@ constexpr int64_t kReadBytes = 1 << 20;  // the server's limit for one call
 
 struct DocsOptions {
   std::vector<std::string> ids;
-  std::vector<std::string> deleted;  // of `docs delete`
+  std::vector<std::string> deleted;      // of `docs delete`
+  std::vector<std::string> where;        // of `docs list`
+  std::vector<std::string> set, remove;  // of `docs metadata`
+  bool replace = false;                  // likewise
   int64_t begin = 0;
   int64_t end = -1;
 };
@@ -64,10 +68,14 @@ void PrintRow(const v1::Document& d, const std::string& fingerprint) {
               Short(d.pattern()).c_str(), other.c_str());
 }
 
-absl::Status ListDocuments(const Options& common) {
+absl::Status ListDocuments(const Options& common, const DocsOptions& options) {
+  ASSIGN_OR_RETURN(const std::string filter, FilterFromFlags("--where", options.where));
   ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
-  ASSIGN_OR_RETURN(const auto documents, connection->client().ListAllDocuments());
-  ASSIGN_OR_RETURN(const auto ingests, connection->client().ListIngests());
+  ASSIGN_OR_RETURN(const auto documents, connection->client().ListAllDocuments(filter));
+  std::vector<v1::UnfinishedIngest> ingests;
+  if (filter.empty()) {  // they have no metadata yet
+    ASSIGN_OR_RETURN(ingests, connection->client().ListIngests());
+  }
   ASSIGN_OR_RETURN(const v1::ModelInfo model, connection->client().GetModel());
   if (common.json) {
     PrintJson({{"documents", ToJsonArray(documents)}, {"ingests", ToJsonArray(ingests)}});
@@ -92,6 +100,31 @@ absl::Status Get(const Options& common, const DocsOptions& options) {
   ASSIGN_OR_RETURN(const v1::Document document,
                    connection->client().GetDocument(options.ids.front()));
   common.json ? PrintJson(ToJson(document)) : PrintTable(ToJson(document));
+  return absl::OkStatus();
+}
+
+// Shows a document's metadata, after a change if one is asked for.
+absl::Status Metadata(const Options& common, const DocsOptions& options) {
+  RETURN_IF_ERROR(CheckIds(options));
+  ASSIGN_OR_RETURN(Json metadata, MetadataFromFlags("--set", options.set));
+  for (const std::string& key : options.remove) {
+    RETURN_IF_ERROR(CheckUtf8("--remove", key));
+    metadata[key] = nullptr;
+  }
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+  v1::Document document;
+  if (metadata.empty() && !options.replace) {
+    ASSIGN_OR_RETURN(document, connection->client().GetDocument(options.ids.front()));
+  } else {
+    v1::SetMetadataRequest request;
+    request.set_id(options.ids.front());
+    request.set_metadata(metadata.dump());
+    request.set_patch(!options.replace);
+    ASSIGN_OR_RETURN(document, connection->client().SetMetadata(request));
+  }
+  Json now = ToJson(document);
+  now = now.contains("metadata") ? now["metadata"] : Json::object();
+  common.json ? PrintJson(now) : PrintTable(now);
   return absl::OkStatus();
 }
 
@@ -141,8 +174,8 @@ absl::Status Text(const Options& common, const DocsOptions& options) {
 }  // namespace
 
 void AddDocs(CLI::App& app, Command& command) {
-  CLI::App* docs =
-      app.add_subcommand("docs", "List, show, read, export, import, refresh and delete documents");
+  CLI::App* docs = app.add_subcommand(
+      "docs", "List, show, describe, read, export, import, refresh and delete documents");
   docs->require_subcommand(1);
   auto options = std::make_shared<DocsOptions>();
   const auto add = [&](const char* name, const char* what, const char* example, auto run) {
@@ -151,14 +184,34 @@ void AddDocs(CLI::App& app, Command& command) {
     verb->callback([&command, run] { command.run = run; });
     return verb;
   };
-  add("list", "All documents, and ingests that are not finished", "list --json",
-      [&command] { return ListDocuments(command.options); });
+  CLI::App* list = add("list", "All documents, and ingests that are not finished", "list --json",
+                       [&command, options] { return ListDocuments(command.options, *options); });
+  AddRepeated(*list, "--where", options->where,
+              "Only documents whose metadata is so; repeated: and")
+      ->type_name("KEY=VALUE|KEY>=VALUE|…|JSON");
   add("get", "Show what the catalog has about one document", "get moby",
       [&command, options] { return Get(command.options, *options); })
       ->add_option("ID", options->ids, "Document")
       ->required()
       ->expected(1)
       ->allow_extra_args(false);  // or "[a]" would be read as a list
+  CLI::App* metadata = add("metadata", "Show a document's metadata, or set and remove keys",
+                           "metadata moby --set year=1851 --remove draft",
+                           [&command, options] { return Metadata(command.options, *options); });
+  metadata->add_option("ID", options->ids, "Document")
+      ->required()
+      ->expected(1)
+      ->allow_extra_args(false);
+  CLI::Option* removed =
+      AddRepeated(*metadata, "--remove", options->remove, "Remove a key; repeat the option")
+          ->type_name("KEY");
+  AddRepeated(*metadata, "--set", options->set,
+              "Set a key to a string, number, true or false; repeat the option")
+      ->type_name("KEY=VALUE|JSON");
+  metadata
+      ->add_flag("--replace", options->replace,
+                 "Put what is set in the place of all that the document has")
+      ->excludes(removed);
   CLI::App* remove = add("delete", "Delete documents, and unfinished ingests", "delete moby emma",
                          [&command, options] { return Delete(command.options, *options); });
   AddIds(*remove, options->deleted)->required();
@@ -176,6 +229,8 @@ void AddDocs(CLI::App& app, Command& command) {
   docs->footer(
       "\nExamples:\n"
       "  recollect docs list --json\n"
+      "  recollect docs metadata moby --set year=1851 --set draft=true\n"
+      "  recollect docs list --where 'year<1850' --where author=Austen\n"
       "  recollect docs text moby --begin 1000 --end 2000\n"
       "  recollect docs export moby moby.recollect\n"
       "  recollect docs import moby.recollect --server 127.0.0.1:50051\n"

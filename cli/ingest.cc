@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "base/types.h"
 #include "cli/connection.h"
 #include "cli/json.h"
+#include "cli/metadata_flags.h"
 #include "cli/progress.h"
 #include "cli/room.h"
 #include "cli/session_options.h"
@@ -31,6 +33,7 @@ struct IngestOptions {
   std::string path;
   bool tokens = false;
   bool replace = false, append = false;
+  std::vector<std::string> metadata;
   int retries = 10;
   SessionFlags session;  // its pattern
 };
@@ -63,8 +66,15 @@ absl::Status CheckRoomForTokens(client::Client& client, const std::string& path,
   return CheckRoom(path, *stats, room, room);
 }
 
+absl::StatusOr<std::optional<std::string>> MetadataOf(const IngestOptions& options) {
+  if (options.metadata.empty()) return std::nullopt;
+  ASSIGN_OR_RETURN(const Json metadata, MetadataFromFlags("--metadata", options.metadata));
+  return metadata.dump();
+}
+
 absl::StatusOr<v1::Document> IngestTokens(client::Client& client, const IngestOptions& options,
                                           const v1::SessionOptions& session) {
+  ASSIGN_OR_RETURN(const auto metadata, MetadataOf(options));
   ASSIGN_OR_RETURN(const std::string text, ReadInput(options.path));
   ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, ParseTokens(text));
   RETURN_IF_ERROR(CheckRoomForTokens(client, options.path, std::ssize(tokens)));
@@ -72,8 +82,8 @@ absl::StatusOr<v1::Document> IngestTokens(client::Client& client, const IngestOp
   const auto progress = [&](const v1::IngestProgress& p) {
     bar.Update(p.accepted_offset(), Note(p));
   };
-  return client.IngestTokens(options.id, tokens, progress, session, options.replace,
-                             options.append);
+  return client.IngestTokens(options.id, tokens, progress,
+                             {session, options.replace, options.append, metadata});
 }
 
 // Of `size` bytes of text, by what the model has read of it; 0: unknown, so of what it has read.
@@ -96,6 +106,7 @@ absl::Status CheckRoomForRest(client::Client& client, const std::string& path, i
 // be read again.
 absl::StatusOr<v1::Document> IngestText(client::Client& client, const IngestOptions& options,
                                         const v1::SessionOptions& session) {
+  ASSIGN_OR_RETURN(const auto metadata, MetadataOf(options));
   ASSIGN_OR_RETURN(const auto source, TextSource::Open(options.path));
   ProgressBar bar(options.id, source->size());
   absl::Status room;   // for the whole, as soon as it can be told
@@ -130,7 +141,8 @@ absl::StatusOr<v1::Document> IngestText(client::Client& client, const IngestOpti
   };
   for (int retry = 0;; ++retry) {
     auto document =
-        client.IngestText(options.id, reader, progress, session, options.replace, options.append);
+        client.IngestText(options.id, reader, progress,
+                          {session, options.replace, options.append, metadata});
     if (options.append && ended && absl::IsUnavailable(document.status())) {
       return Annotate(document.status(),
                       absl::StrCat("document '", options.id, "' may have been appended to"));
@@ -194,6 +206,9 @@ void AddIngest(CLI::App& app, Command& command) {
                  "Go on with FILE at the end of the document of that name, if there is one; until "
                  "all of it is read sessions mount the shorter one")
       ->excludes("--replace");
+  AddRepeated(*verb, "--metadata", options->metadata,
+              "Metadata to find the document by; repeat the option. Takes the place of what it has")
+      ->type_name("KEY=VALUE|JSON");
   verb->add_option("--retries", options->retries,
                    "Reconnections after a broken connection, 10 of them over a minute; not for "
                    "standard input")
@@ -205,6 +220,7 @@ void AddIngest(CLI::App& app, Command& command) {
       "  recollect ingest --id moby moby-dick.txt\n"
       "  xz -dc books.txt.xz | recollect ingest --id books -\n"
       "  recollect ingest --id books --append emma.txt\n"
+      "  recollect ingest --id emma emma.txt --metadata year=1815 --metadata author=Austen\n"
       "  recollect ingest --model models/ratplus-5m --id moby moby-dick.txt --dilation 16\n"
       "\n"
       "A model without landmarks keeps a document as the beginning of a session (a prefix),\n"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "base/json.h"
 #include "google/protobuf/descriptor.h"
 #include "model/text/printable.h"
 
@@ -91,7 +92,12 @@ Json ToJson(const Message& message) { return JsonOf(message, FieldsOf(message));
 
 Json ToJson(const v1::Document& document) {
   if (document.has_damage()) return {{"id", document.id()}, {"damage", document.damage()}};
-  return ToJson(static_cast<const Message&>(document));
+  Json json = ToJson(static_cast<const Message&>(document));
+  if (document.has_metadata()) {
+    if (const auto metadata = ParseJson(document.metadata()); metadata.ok())
+      json["metadata"] = Json(*metadata);
+  }
+  return json;
 }
 
 Json ToJson(const v1::ModelInfo& info) {

@@ -15,7 +15,7 @@ namespace recollect::cli {
 using Json = nlohmann::ordered_json;
 
 Json ToJson(const google::protobuf::Message& message);
-Json ToJson(const v1::Document& document);  // a damaged one: id and damage
+Json ToJson(const v1::Document& document);  // a damaged one: id and damage; metadata: an object
 Json ToJson(const v1::ModelInfo& info);     // patterns of a layer: their list
 Json ToJson(const v1::Stats& stats);        // sorted by type, then name; codes: their counts
 Json ToJson(const client::GenerateResult& result);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "cli/metadata_flags.h"
 #include "cli/options.h"
 #include "engine/layer_numbers.h"
 
@@ -62,6 +63,9 @@ void AddSessionFlags(CLI::App& verb, SessionFlags& flags) {
       ->expected(1)
       ->allow_extra_args(false)  // or "[a]" would be read as a list
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  AddRepeated(verb, "--mount-where", flags.mount_where,
+              "Of what NAME* stands for, only documents whose metadata is so; repeated: and")
+      ->type_name("KEY=VALUE|KEY>=VALUE|…|JSON");
   verb.add_option_function<std::string>(
           "--mount-as",
           [&options](const std::string& name) {
@@ -88,6 +92,8 @@ void AddSessionFlags(CLI::App& verb, SessionFlags& flags) {
 absl::StatusOr<v1::SessionOptions> ToSessionOptions(const SessionFlags& flags) {
   v1::SessionOptions options = flags.options;
   for (const std::string& mount : options.mounts()) RETURN_IF_ERROR(CheckUtf8("--mount", mount));
+  ASSIGN_OR_RETURN(*options.mutable_mount_filter(),
+                   FilterFromFlags("--mount-where", flags.mount_where));
   RETURN_IF_ERROR(ParseNumbers("--dilation", flags.dilation, options,
                                &v1::SessionOptions::set_dilation,
                                *options.mutable_layer_dilations()));

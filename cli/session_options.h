@@ -3,6 +3,7 @@
 #define RECOLLECT_CLI_SESSION_OPTIONS_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "cli/flags.h"
@@ -15,12 +16,14 @@ struct SessionFlags {
   // Each holds one number, or a number for each layer, separated by commas; within a layer, also a
   // number for each head, separated by slashes.
   std::string dilation, window, initial;
+  std::vector<std::string> mount_where;  // conditions (cli/metadata_flags.h)
 };
 
 // Adds the flags of the pattern alone, or all of them.
 void AddPatternFlags(CLI::App& verb, SessionFlags& flags);
 void AddSessionFlags(CLI::App& verb, SessionFlags& flags);
-// INVALID_ARGUMENT: a mount is not UTF-8, or a pattern is neither a number nor a list of numbers.
+// INVALID_ARGUMENT: a mount is not UTF-8, a condition is none, or a pattern is neither a number nor
+// a list of numbers.
 absl::StatusOr<v1::SessionOptions> ToSessionOptions(const SessionFlags& flags);
 
 // The values of `flag` TEXT and `flag`-file FILE, of which one is given.

@@ -77,22 +77,29 @@ absl::StatusOr<v1::Document> Client::GetDocument(const std::string& id) {
 }
 
 absl::StatusOr<v1::ListDocumentsResponse> Client::ListDocuments(int page_size,
-                                                                const std::string& page_token) {
+                                                                const std::string& page_token,
+                                                                const std::string& filter) {
   v1::ListDocumentsRequest request;
+  request.set_filter(filter);
   request.set_page_size(page_size);
   request.set_page_token(page_token);
   return Call(state_->options, *state_->documents, &v1::Documents::Stub::ListDocuments, request);
 }
 
-absl::StatusOr<std::vector<v1::Document>> Client::ListAllDocuments() {
+absl::StatusOr<std::vector<v1::Document>> Client::ListAllDocuments(const std::string& filter) {
   std::vector<v1::Document> documents;
   std::string token;
   do {
-    ASSIGN_OR_RETURN(const v1::ListDocumentsResponse page, ListDocuments(kListPageSize, token));
+    ASSIGN_OR_RETURN(const v1::ListDocumentsResponse page,
+                     ListDocuments(kListPageSize, token, filter));
     documents.insert(documents.end(), page.documents().begin(), page.documents().end());
     token = page.next_page_token();
   } while (!token.empty());
   return documents;
+}
+
+absl::StatusOr<v1::Document> Client::SetMetadata(const v1::SetMetadataRequest& request) {
+  return Call(state_->options, *state_->documents, &v1::Documents::Stub::SetMetadata, request);
 }
 
 absl::StatusOr<std::vector<v1::UnfinishedIngest>> Client::ListIngests() {

@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,13 @@ using ByteSink = std::function<absl::Status(const std::string& bytes)>;
 
 using ProgressFunction = std::function<void(const v1::IngestProgress&)>;
 
+// What an ingest may ask for besides its input; the fields of IngestHeader of these names.
+struct IngestOptions {
+  v1::SessionOptions session = {};
+  bool replace = false, append = false;
+  std::optional<std::string> metadata = {};
+};
+
 // Each may be null. If on_tokens returns false, or `cancel` becomes true, also before the first
 // token, the call is cancelled and returns CANCELLED.
 struct GenerateCallbacks {
@@ -106,18 +114,18 @@ class Client {
   // end: the document may have been appended to.
   absl::StatusOr<v1::Document> IngestText(const std::string& id, const TextReader& reader,
                                           const ProgressFunction& progress = nullptr,
-                                          const v1::SessionOptions& session = {},
-                                          bool replace = false, bool append = false);
+                                          const IngestOptions& options = {});
   absl::StatusOr<v1::Document> IngestTokens(const std::string& id,
                                             const std::vector<int32_t>& tokens,
                                             const ProgressFunction& progress = nullptr,
-                                            const v1::SessionOptions& session = {},
-                                            bool replace = false, bool append = false);
+                                            const IngestOptions& options = {});
 
   absl::StatusOr<v1::Document> GetDocument(const std::string& id);
   absl::StatusOr<v1::ListDocumentsResponse> ListDocuments(int page_size,
-                                                          const std::string& page_token);
-  absl::StatusOr<std::vector<v1::Document>> ListAllDocuments();
+                                                          const std::string& page_token,
+                                                          const std::string& filter = "");
+  absl::StatusOr<std::vector<v1::Document>> ListAllDocuments(const std::string& filter = "");
+  absl::StatusOr<v1::Document> SetMetadata(const v1::SetMetadataRequest& request);
   absl::StatusOr<std::vector<v1::UnfinishedIngest>> ListIngests();  // all
   absl::Status DeleteDocument(const std::string& id);
   absl::StatusOr<std::string> ReadText(const std::string& id, int64_t begin, int64_t end);

@@ -120,13 +120,14 @@ absl::Status CheckInputReaches(int64_t offset, int64_t size, const char* unit) {
 }
 
 v1::IngestHeader Header(const std::string& id, v1::InputKind kind,
-                        const v1::SessionOptions& session, bool replace, bool append) {
+                        const IngestOptions& options) {
   v1::IngestHeader header;
   header.set_id(id);
   header.set_kind(kind);
-  *header.mutable_session() = session;
-  header.set_replace(replace);
-  header.set_append(append);
+  *header.mutable_session() = options.session;
+  header.set_replace(options.replace);
+  header.set_append(options.append);
+  if (options.metadata.has_value()) header.set_metadata(*options.metadata);
   return header;
 }
 
@@ -141,8 +142,7 @@ TextReader ReadFrom(std::string text) {
 
 absl::StatusOr<v1::Document> Client::IngestText(const std::string& id, const TextReader& reader,
                                                 const ProgressFunction& progress,
-                                                const v1::SessionOptions& session, bool replace,
-                                                bool append) {
+                                                const IngestOptions& options) {
   const auto next_piece = [&](v1::IngestPiece* piece, int64_t limit) -> absl::StatusOr<int64_t> {
     const int64_t most = std::min(kPieceBytes, limit - piece->offset());
     ASSIGN_OR_RETURN(*piece->mutable_text(), reader(piece->offset(), most));
@@ -151,14 +151,13 @@ absl::StatusOr<v1::Document> Client::IngestText(const std::string& id, const Tex
   grpc::ClientContext context;
   SetKey(state_->options, &context);
   return Ingest(state_->documents->Ingest(&context),
-                Header(id, v1::INPUT_KIND_TEXT, session, replace, append), next_piece, progress);
+                Header(id, v1::INPUT_KIND_TEXT, options), next_piece, progress);
 }
 
 absl::StatusOr<v1::Document> Client::IngestTokens(const std::string& id,
                                                   const std::vector<int32_t>& tokens,
                                                   const ProgressFunction& progress,
-                                                  const v1::SessionOptions& session, bool replace,
-                                                  bool append) {
+                                                  const IngestOptions& options) {
   const auto next_piece = [&](v1::IngestPiece* piece, int64_t limit) -> absl::StatusOr<int64_t> {
     const int64_t size = static_cast<int64_t>(tokens.size());
     const int64_t begin = piece->offset();
@@ -170,7 +169,7 @@ absl::StatusOr<v1::Document> Client::IngestTokens(const std::string& id,
   grpc::ClientContext context;
   SetKey(state_->options, &context);
   return Ingest(state_->documents->Ingest(&context),
-                Header(id, v1::INPUT_KIND_TOKENS, session, replace, append), next_piece, progress);
+                Header(id, v1::INPUT_KIND_TOKENS, options), next_piece, progress);
 }
 
 }  // namespace recollect::client

@@ -66,7 +66,7 @@ std::optional<std::string> Cors::Preflight(const Request& request) const {
       !Allows(HeaderOf(request, kOrigin).value_or("")))
     return std::nullopt;
   std::string headers =
-      "Access-Control-Allow-Methods: GET, HEAD, POST, PUT, DELETE\r\n"
+      "Access-Control-Allow-Methods: GET, HEAD, POST, PUT, PATCH, DELETE\r\n"
       "Access-Control-Max-Age: 600\r\n";
   // Clients send headers of their own, which are ignored here.
   const absl::string_view asked = HeaderOf(request, kAskedHeaders).value_or("");

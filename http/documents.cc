@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "base/paths.h"
 #include "base/status.h"
@@ -45,12 +46,16 @@ absl::StatusOr<json> List(engine::Engine& engine, const access::Caller& caller, 
   std::optional<int64_t> limit;
   RETURN_IF_ERROR(Take(query, "after", after));
   RETURN_IF_ERROR(Take(query, "limit", limit));
+  engine::DocumentSelection selection{.beginning = caller.prefix()};
+  RETURN_IF_ERROR(Take(query, "filter", selection.filter));
   RETURN_IF_ERROR(RefuseOthers(query));
   const int64_t most = limit.value_or(kDefaultPageSize);
   RETURN_IF_ERROR(CheckRange<int64_t>("limit", most, 1, kMaxPageSize));
   // In this order, so that one which is published meanwhile is in one of the lists at least.
   ASSIGN_OR_RETURN(std::vector<store::IngestProgress> ingests, engine.ListIngests());
-  ASSIGN_OR_RETURN(auto documents, engine.ListDocuments(caller.ListFrom(after), most + 1));
+  ASSIGN_OR_RETURN(auto documents,
+                   engine.ListDocuments(caller.ListFrom(after), most + 1, selection));
+  if (!selection.filter.empty()) ingests.clear();  // they have no metadata yet
   std::erase_if(documents, [&](const auto& document) { return !caller.MaySee(document.id); });
   std::erase_if(ingests, [&](const auto& ingest) {
     if (ingest.id <= after || !caller.MaySee(ingest.id)) return true;
@@ -82,6 +87,24 @@ absl::StatusOr<json> List(engine::Engine& engine, const access::Caller& caller, 
     page[published ? "data" : "ingests"].push_back(entry);
   }
   return page;
+}
+
+// As an object, which is what the store has checked it to be.
+json EncodeMetadata(const std::string& metadata) {
+  if (metadata.empty()) return json::object();
+  const absl::StatusOr<json> object = ParseJson(metadata);
+  return object.ok() ? *object : json::object();
+}
+
+void ChangeMetadata(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer,
+                    engine::MetadataChange change) {
+  const auto changed = [&]() -> absl::StatusOr<json> {
+    RETURN_IF_ERROR(RefuseOthers(request.query));
+    ASSIGN_OR_RETURN(const store::DocumentInfo document,
+                     runtime.engine.SetMetadata(request.parameter, request.body, change));
+    return EncodeDocument(document);
+  };
+  Reply(*answer, changed());
 }
 
 absl::StatusOr<json> Get(engine::Engine& engine, const std::string& id) {
@@ -204,6 +227,7 @@ json EncodeDocument(const store::DocumentInfo& info) {
                    {"from_tokens", info.from_tokens},
                    {"sha256", info.sha256},
                    {"fingerprint", info.fingerprint},
+                   {"metadata", EncodeMetadata(info.metadata)},
                    {"pattern", OrNull(info.pattern)}});
   if (!info.pattern.empty()) document["state_bytes"] = info.state_bytes;
   return document;
@@ -230,6 +254,15 @@ void DeleteDocument(Runtime& runtime, const Request& request,
   if (status.ok()) status = runtime.engine.DeleteDocument(request.parameter);
   if (!status.ok()) return SendError(*answer, status);
   SendJson(*answer, {{"id", request.parameter}, {"object", "document"}, {"deleted", true}});
+}
+
+void PutMetadata(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
+  ChangeMetadata(runtime, request, answer, engine::MetadataChange::kReplace);
+}
+
+void PatchMetadata(Runtime& runtime, const Request& request,
+                   const std::shared_ptr<Answer>& answer) {
+  ChangeMetadata(runtime, request, answer, engine::MetadataChange::kPatch);
 }
 
 void RefreshDocument(Runtime& runtime, const Request& request,

@@ -56,6 +56,9 @@ void PublishedPart::AppendTokens(int64_t, std::vector<int32_t>, AppendDone done)
 void PublishedPart::Commit(AppendDone done) { done(status()); }
 
 void PublishedPart::Finish(std::function<void(absl::StatusOr<store::DocumentInfo>)> done) {
+  if (at_ == document_.bytes && metadata_.has_value()) {
+    return done(engine_.SetMetadata(document_.id, *metadata_, engine::MetadataChange::kReplace));
+  }
   if (at_ == document_.bytes) return done(document_);
   done(Other(absl::StrCat("it has ", document_.bytes, " bytes, the input ", at_)));
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,9 +17,13 @@ namespace recollect::http {
 // Used by one thread at a time. All calls may wait for the disk, and answer within the call.
 class PublishedPart final : public engine::IngestStream {
  public:
-  // `engine` must outlive it.
-  PublishedPart(engine::Engine& engine, store::DocumentInfo document, int64_t begin)
-      : engine_(engine), document_(std::move(document)), at_(begin) {}
+  // `engine` must outlive it. `metadata`: as of Engine::BeginIngest.
+  PublishedPart(engine::Engine& engine, store::DocumentInfo document, int64_t begin,
+                std::optional<std::string> metadata)
+      : engine_(engine),
+        document_(std::move(document)),
+        metadata_(std::move(metadata)),
+        at_(begin) {}
 
   engine::IngestStatus status() const override;
   // ALREADY_EXISTS names the first byte that differs.
@@ -33,6 +38,7 @@ class PublishedPart final : public engine::IngestStream {
 
   engine::Engine& engine_;
   const store::DocumentInfo document_;
+  const std::optional<std::string> metadata_;
   int64_t at_;
 };
 

@@ -66,6 +66,20 @@ absl::Status TakePrompts(json& object, const char* name, std::vector<engine::Pro
 
 namespace {
 
+absl::Status TakeMountFilter(json& object, engine::SessionOptions& session) {
+  const auto found = object.find("mount_filter");
+  if (found == object.end()) return absl::OkStatus();
+  const json filter = std::move(*found);
+  object.erase(found);
+  if (filter.is_null()) return absl::OkStatus();
+  if (!filter.is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("mount_filter: ", filter.type_name(), ", expected an object"));
+  }
+  session.mount_filter = filter.dump();
+  return absl::OkStatus();
+}
+
 absl::Status TakeMountAs(json& object, engine::SessionOptions& session) {
   std::optional<std::string> name;
   RETURN_IF_ERROR(Take(object, "mount_as", "a string", name));
@@ -92,6 +106,7 @@ absl::Status TakeSession(json& object, const access::Caller& caller,
                          engine::SessionOptions& session) {
   RETURN_IF_ERROR(Take(object, "mounts", "an array of document ids", session.mounts));
   RETURN_IF_ERROR(caller.CheckDocuments(session.mounts));
+  RETURN_IF_ERROR(TakeMountFilter(object, session));
   RETURN_IF_ERROR(TakeMountAs(object, session));
   RETURN_IF_ERROR(Take(object, "dilation", "an integer", session.dilation));
   RETURN_IF_ERROR(Take(object, "window", "an integer", session.window));

@@ -88,6 +88,8 @@ constexpr Route kRoutes[] = {
     {"DELETE", "/v1/documents/{}", DeleteDocument},
     {"POST", "/v1/documents/{}/append", AppendToDocument, /*quick=*/false, /*streamed=*/true},
     {"GET", "/v1/documents/{}/text", GetText},
+    {"PUT", "/v1/documents/{}/metadata", PutMetadata},
+    {"PATCH", "/v1/documents/{}/metadata", PatchMetadata},
     {"PUT", "/v1/documents/{}/refresh", RefreshDocument},
     {"GET", "/v1/documents/{}/export", ExportDocument},
     {"PUT", "/v1/documents/{}/import", ImportDocument, /*quick=*/false, /*streamed=*/true},

@@ -41,6 +41,7 @@ json EncodeProgress(const engine::IngestStatus& status) {
 struct AskedUpload {
   engine::SessionOptions session;  // its pattern
   std::optional<engine::Replacement> replacement;
+  std::optional<std::string> metadata;
 };
 
 absl::StatusOr<AskedUpload> DecodeUpload(Query query, bool appends) {
@@ -58,6 +59,9 @@ absl::StatusOr<AskedUpload> DecodeUpload(Query query, bool appends) {
         absl::StrCat("replace: \"", replace, "\", expected true or false"));
   }
   if (replace == "true") asked.replacement.emplace();
+  if (query.contains("metadata")) {
+    RETURN_IF_ERROR(Take(query, "metadata", asked.metadata.emplace()));
+  }
   RETURN_IF_ERROR(RefuseOthers(query));
   return asked;
 }
@@ -157,11 +161,12 @@ absl::Status Upload::Begin(const Request& request) {
   absl::StatusOr<std::unique_ptr<engine::IngestStream>> stream = runtime_.engine.BeginIngest(
       id_, /*from_tokens=*/false, asked.session,
       {.peer = request.peer, .owner = request.caller.name(), .account = request.caller.account()},
-      asked.replacement);
+      asked.replacement, asked.metadata);
   if (!stream.ok()) return NamedAsInQuery(stream.status());
   stream_ = *std::move(stream);
   if (existed_ && range_.has_value())
-    stream_ = std::make_unique<PublishedPart>(runtime_.engine, *there, range_->begin);
+    stream_ =
+        std::make_unique<PublishedPart>(runtime_.engine, *there, range_->begin, asked.metadata);
   const engine::IngestStatus status = stream_->status();
   committed_ = status.committed_offset;
   committed_sha256_ = status.committed_sha256;

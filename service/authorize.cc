@@ -40,6 +40,11 @@ absl::Status Authorize(const Caller& caller, const v1::ListIngestsRequest&) {
   return CheckRead(caller, "ListIngests");
 }
 
+absl::Status Authorize(const Caller& caller, const v1::SetMetadataRequest& request) {
+  RETURN_IF_ERROR(caller.CheckRight(Right::kFull, "SetMetadata"));
+  return caller.CheckDocument(request.id());
+}
+
 absl::Status Authorize(const Caller& caller, const v1::DeleteDocumentRequest& request) {
   RETURN_IF_ERROR(caller.CheckRight(Right::kFull, "DeleteDocument"));
   return caller.CheckDocument(request.id());

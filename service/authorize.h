@@ -22,6 +22,7 @@ absl::Status Authorize(const access::Caller& caller, const v1::IngestHeader& req
 absl::Status Authorize(const access::Caller& caller, const v1::GetDocumentRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::ListDocumentsRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::ListIngestsRequest& request);
+absl::Status Authorize(const access::Caller& caller, const v1::SetMetadataRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::DeleteDocumentRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::RefreshDocumentRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::ReadTextRequest& request);

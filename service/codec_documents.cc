@@ -74,6 +74,7 @@ static_assert(static_cast<int>(engine::MountAs::kMemory) == v1::MOUNT_AS_MEMORY 
 engine::SessionOptions Decode(const v1::SessionOptions& session) {
   engine::SessionOptions options;
   options.mounts = {session.mounts().begin(), session.mounts().end()};
+  options.mount_filter = session.mount_filter();
   if (session.has_dilation()) options.dilation = session.dilation();
   if (session.has_window()) options.window = session.window();
   if (session.has_initial()) options.initial = session.initial();
@@ -121,6 +122,7 @@ v1::Document Encode(const store::DocumentInfo& info) {
     document.set_damage(WithoutPaths(ValidUtf8(info.damage)));
     return document;  // the rest is not known
   }
+  if (!info.metadata.empty()) document.set_metadata(info.metadata);
   document.set_kind(Encode(info.kind()));
   if (info.pattern.empty()) return document;
   document.set_pattern(info.pattern);

@@ -61,12 +61,29 @@ grpc::ServerUnaryReactor* DocumentsService::ListDocuments(grpc::CallbackServerCo
       [this, request, response](const access::Caller& caller) -> absl::Status {
         ASSIGN_OR_RETURN(const int64_t size, DecodePageSize(request->page_size()));
         // One more than asked tells whether another page follows.
-        ASSIGN_OR_RETURN(auto documents,
-                         engine_.ListDocuments(caller.ListFrom(request->page_token()), size + 1));
+        ASSIGN_OR_RETURN(
+            auto documents,
+            engine_.ListDocuments(caller.ListFrom(request->page_token()), size + 1,
+                                  {.beginning = caller.prefix(), .filter = request->filter()}));
         std::erase_if(documents, [&](const auto& d) { return !caller.MaySee(d.id); });
         response->set_next_page_token(FillPage(documents, size, *response->mutable_documents()));
         return absl::OkStatus();
       });
+}
+
+grpc::ServerUnaryReactor* DocumentsService::SetMetadata(grpc::CallbackServerContext* context,
+                                                        const v1::SetMetadataRequest* request,
+                                                        v1::Document* response) {
+  return RunOnPool(runtime_, "Documents/SetMetadata", context, request,
+                   [this, request, response](const access::Caller&) -> absl::Status {
+                     ASSIGN_OR_RETURN(
+                         const store::DocumentInfo info,
+                         engine_.SetMetadata(request->id(), request->metadata(),
+                                             request->patch() ? engine::MetadataChange::kPatch
+                                                              : engine::MetadataChange::kReplace));
+                     *response = Encode(info);
+                     return absl::OkStatus();
+                   });
 }
 
 grpc::ServerUnaryReactor* DocumentsService::ListIngests(grpc::CallbackServerContext* context,

@@ -27,6 +27,9 @@ class DocumentsService final : public v1::Documents::CallbackService {
   grpc::ServerUnaryReactor* ListIngests(grpc::CallbackServerContext* context,
                                         const v1::ListIngestsRequest* request,
                                         v1::ListIngestsResponse* response) override;
+  grpc::ServerUnaryReactor* SetMetadata(grpc::CallbackServerContext* context,
+                                        const v1::SetMetadataRequest* request,
+                                        v1::Document* response) override;
   grpc::ServerUnaryReactor* DeleteDocument(grpc::CallbackServerContext* context,
                                            const v1::DeleteDocumentRequest* request,
                                            v1::DeleteDocumentResponse* response) override;

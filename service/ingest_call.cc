@@ -101,12 +101,14 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
     from_tokens_ = header.kind() == v1::INPUT_KIND_TOKENS;
     std::optional<engine::Replacement> replacement;
     if (changes) replacement = {header.replaces_sha256(), header.append()};
+    std::optional<std::string> metadata;
+    if (header.has_metadata()) metadata = header.metadata();
     ASSIGN_OR_RETURN(stream_,
                      engine_.BeginIngest(header.id(), from_tokens_, Decode(header.session()),
                                          {.peer = call_.peer_address(),
                                           .owner = call_.caller().name(),
                                           .account = call_.caller().account()},
-                                         replacement));
+                                         replacement, metadata));
     cancellation_.Set(stream_->handle());
     return absl::OkStatus();
   }

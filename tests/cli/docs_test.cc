@@ -69,6 +69,52 @@ TEST_F(DocsCliTest, AWildcardMountsAllThatBeginSo) {
   EXPECT_THAT(none.err, HasSubstr("no document has an id that begins with"));
 }
 
+TEST_F(DocsCliTest, MetadataIsSetListedAndMountedBy) {
+  EXPECT_EQ(Embedded({"ingest", "--id", "notes/a", "-", "--metadata", "year=2024", "--metadata",
+                      R"({"lang":"en"})"},
+                     Text(100))
+                .exit_code,
+            0);
+  EXPECT_EQ(Embedded({"ingest", "--id", "notes/b", "-"}, Text(100)).exit_code, 0);
+  const auto show = [&] { return Embedded({"docs", "metadata", "notes/a", "--json"}).out; };
+  EXPECT_EQ(show(), "{\"lang\":\"en\",\"year\":2024}\n");
+  EXPECT_EQ(Embedded({"docs", "metadata", "notes/a", "--set", "draft=true", "--set", "code=\"007\"",
+                      "--set", "by=Ann B", "--remove", "lang", "--json"})
+                .out,
+            "{\"by\":\"Ann B\",\"code\":\"007\",\"draft\":true,\"year\":2024}\n");
+  EXPECT_EQ(Json(Embedded({"docs", "get", "notes/a", "--json"}))["metadata"]["year"], 2024);
+  const auto ids = [&](const std::vector<std::string>& where) {
+    std::vector<std::string> command = {"docs", "list", "--json"};
+    for (const std::string& condition : where) {
+      command.insert(command.end(), {"--where", condition});
+    }
+    std::vector<std::string> found;
+    const auto listed = Json(Embedded(command));
+    for (const auto& document : listed["documents"]) found.push_back(document["id"]);
+    return found;
+  };
+  using Ids = std::vector<std::string>;
+  EXPECT_EQ(ids({"year>=2024", "draft=true"}), Ids{"notes/a"});
+  EXPECT_EQ(ids({"year<2024"}), Ids{});
+  EXPECT_EQ(ids({"code=7"}), Ids{});
+  EXPECT_EQ(ids({"code=\"007\""}), Ids{"notes/a"});
+  EXPECT_EQ(ids({"by!=Ann B"}), Ids{"notes/b"});
+  EXPECT_EQ(ids({R"({"type":"in","key":"year","value":[2023,2024]})"}), Ids{"notes/a"});
+  const auto ask = [&](std::vector<std::string> mounts) {
+    mounts.insert(mounts.begin(), "retrieve");
+    mounts.insert(mounts.end(), {"--query", "whale", "--json"});
+    return Embedded(mounts);
+  };
+  EXPECT_EQ(Json(ask({"--mount", "notes/*", "--mount-where", "year=2024"})),
+            Json(ask({"--mount", "notes/a"})));
+  EXPECT_EQ(ask({"--mount", "notes/*", "--mount-where", "year=2025"}).exit_code, kNotFound);
+  EXPECT_THAT(ask({"--mount", "notes/*", "--mount-where", "2024"}).err,
+              HasSubstr("--mount-where: '2024', expected KEY=VALUE"));
+  EXPECT_THAT(Embedded({"docs", "metadata", "notes/a", "--set", R"({"tags":["x"]})"}).err,
+              HasSubstr("key \"tags\": array"));
+  EXPECT_EQ(Embedded({"docs", "metadata", "notes/a", "--replace", "--json"}).out, "{}\n");
+}
+
 TEST_F(DocsCliTest, RefreshReadsDocumentsOfAnotherModelAgain) {
   for (const char* id : {"u", "v", "w"}) {
     EXPECT_EQ(Embedded({"ingest", "--id", id, "-"}, Text(300)).exit_code, 0);

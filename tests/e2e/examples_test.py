@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-VERBS = ["", "serve", "ingest", "docs", "docs list", "docs get", "docs text", "docs delete", "docs export", "docs import", "retrieve", "generate", "score", "bench",
+VERBS = ["", "serve", "ingest", "docs", "docs list", "docs get", "docs metadata", "docs text", "docs delete", "docs export", "docs import", "retrieve", "generate", "score", "bench",
          "model", "stats"]
 PROSE = r"(?:[A-Za-z][a-z'-]*[,.;:?!\"-]*(?:\s|\\n)+){4}"  # four words in a row, in JSON too
 OPENING = r"(?:[,.;:?!' -]|\\n|\\\")*"  # marks that may stand before them there, as behind a prompt that ends within a sentence
@@ -54,6 +54,10 @@ HELP = [
     ("recollect ingest --id books --append emma.txt", r"^books: \d{5,} bytes, "),
     ("recollect docs list --json", r'"id": ?"books".*"id": ?"emma".*"id": ?"moby"'),
     ("recollect docs get moby", r"(?m)^id +moby$"),
+    ("recollect ingest --id emma emma.txt --metadata year=1815 --metadata author=Austen", r"^emma: "),
+    ("recollect docs metadata moby --set year=1851 --set draft=true", r"(?m)^draft +true$"),
+    ("recollect docs metadata moby --set year=1851 --remove draft", r"^year +1851$"),
+    ("recollect docs list --where 'year<1850' --where author=Austen", r"(?m)^emma (?!(?s:.*)moby)"),
     ("recollect docs text moby --begin 1000 --end 2000", r"^[\s\S]{1000}\n?$"),
     ("recollect docs export moby moby.recollect", r"^moby\.recollect: \d+\.\d MiB"),
     ("recollect docs import moby.recollect --id moby-2", r"(?m)^id +moby-2$"),

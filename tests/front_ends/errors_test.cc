@@ -255,6 +255,29 @@ class FaultTest : public FrontEndsTest {
     engine_.AddDocument("d", "text of it");
     return Imported(File("some text"));
   }
+  Told BadMetadata() {
+    engine_.AddDocument("d", "text of it");
+    v1::SetMetadataRequest request;
+    request.set_id("d");
+    request.set_metadata(R"({"tags":["x"]})");
+    return {As("full")->SetMetadata(request).status(),
+            Http("full", "PUT /v1/documents/d/metadata", request.metadata())};
+  }
+  Told BadFilter() {
+    return {As("full")->ListDocuments(1, "", "{}").status(),
+            Http("full", "GET /v1/documents?filter=%7B%7D")};
+  }
+  Told NothingMatches() {
+    engine_.AddDocument("d", "text of it");
+    const std::string filter = R"({"type":"eq","key":"year","value":1})";
+    v1::RetrieveRequest request;
+    request.mutable_session()->add_mounts("*");
+    request.mutable_session()->set_mount_filter(filter);
+    request.mutable_query()->set_text("x");
+    return {As("full")->Retrieve(request).status(),
+            Http("full", "POST /v1/retrieve",
+                 absl::StrCat(R"({"query":"x","mounts":["*"],"mount_filter":)", filter, "}"))};
+  }
   Told Refreshed() {
     return {As("full")->RefreshDocument("d").status(), Http("full", "PUT /v1/documents/d/refresh")};
   }
@@ -306,6 +329,10 @@ class FaultTest : public FrontEndsTest {
         {"the id, also that in the file, is outside the key's prefix",
          [this] { return Imported(File("some text"), "a"); }},
         {"the key is revoked meanwhile", [this] { return RevokedMeanwhile(); }},
+        {"a list, an object or null as a value; too many keys or bytes",
+         [this] { return BadMetadata(); }},
+        {"a filter that is none, or nested deeper than 8", [this] { return BadFilter(); }},
+        {"nothing matches --mount-where", [this] { return NothingMatches(); }},
         {"it was ingested as token ids", [this] { return RefreshOfTokens(); }},
         {"it is deleted meanwhile", [this] { return RefreshOfWhatIsDeleted(); }},
         {"somebody else refreshes or ingests that id", [this] { return RefreshBesideAnother(); }},

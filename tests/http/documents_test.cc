@@ -53,6 +53,44 @@ TEST_F(HttpDocumentsTest, ADocumentIsDescribed) {
   EXPECT_EQ(document["sha256"], hash.Hex());
 }
 
+TEST_F(HttpDocumentsTest, MetadataIsReplacedPatchedAndSearched) {
+  engine_.AddDocument("a/b", "text");
+  engine_.AddDocument("c", "text");
+  BeginIngest("half", "more than sixteen bytes");
+  EXPECT_EQ(Body(Ask(Get("/v1/documents/c")))["metadata"], json::object());
+  const auto send = [&](const std::string& method, const std::string& body,
+                        const std::string& path = "/v1/documents/a%2Fb/metadata") {
+    return Ask(absl::StrCat(method, " ", path, " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n",
+                            "Content-Length: ", body.size(), "\r\n\r\n", body));
+  };
+  const json put = Body(send("PUT", R"({"year": 1851, "lang": "en"})"));
+  EXPECT_EQ(put["id"], "a/b");
+  EXPECT_EQ(put["metadata"], json({{"year", 1851}, {"lang", "en"}}));
+  EXPECT_EQ(Body(send("PATCH", R"({"lang": null, "draft": true})"))["metadata"],
+            json({{"year", 1851}, {"draft", true}}));
+  EXPECT_EQ(Body(Ask(Get("/v1/documents/a%2Fb")))["metadata"],
+            json({{"year", 1851}, {"draft", true}}));
+  const std::string nested = send("PUT", R"({"year": {"from": 1}})");
+  EXPECT_THAT(nested, StartsWith("HTTP/1.1 400"));
+  EXPECT_EQ(Body(nested)["error"]["param"], "metadata");
+  EXPECT_THAT(nested, HasSubstr("key \\\"year\\\": object, expected a string"));
+  EXPECT_THAT(send("PATCH", ""), StartsWith("HTTP/1.1 400"));
+  EXPECT_THAT(send("PUT", "{}", "/v1/documents/none/metadata"), StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(send("PUT", "{}", "/v1/documents/c/metadata?x=1"), HasSubstr("unrecognized query"));
+  EXPECT_THAT(send("POST", "{}"), HasSubstr("Allow: PUT, PATCH"));
+
+  const json page =
+      Body(Ask(Get("/v1/documents?filter=%7B%22type%22%3A%22lt%22%2C%22key%22%3A%22"
+                   "year%22%2C%22value%22%3A1900%7D")));
+  ASSERT_EQ(page["data"].size(), 1u);
+  EXPECT_EQ(page["data"][0]["id"], "a/b");
+  EXPECT_EQ(page["ingests"], json::array());
+  EXPECT_EQ(page["has_more"], false);
+  const std::string bad = Ask(Get("/v1/documents?filter=%7B%7D"));
+  EXPECT_THAT(bad, HasSubstr("filter: type is missing"));
+  EXPECT_EQ(Body(bad)["error"]["param"], "filter");
+}
+
 TEST_F(HttpDocumentsTest, AnUnfinishedIngestIsDescribedAsOne) {
   BeginIngest("half", "more than sixteen bytes");
   const json ingest = Body(Ask(Get("/v1/documents/half")));

@@ -144,7 +144,7 @@ class OpenApiServerTest : public HttpTest {
       const json content = operation.what.value("requestBody", json::object())
                                .value("content", json::object())
                                .value("application/json", json::object());
-      if (content.empty()) continue;
+      if (content.empty() || operation.method != "POST") continue;
       ++requests;
       const json schema = Resolved(content["schema"], description);
       const json least = Least(content, schema);

@@ -41,6 +41,25 @@ TEST_F(HttpTest, RetrieveGivesTheHitsOfEachGroup) {
   EXPECT_EQ(seen.session_options.text_tokens, 64);
 }
 
+TEST_F(HttpTest, AMountFilterChoosesAmongWhatAWildcardFinds) {
+  for (const char* id : {"a", "b"}) engine_.AddDocument(id, "a document of some length");
+  ASSERT_TRUE(engine_.SetMetadata("b", R"({"year":2024})", engine::MetadataChange::kReplace).ok());
+  const auto ask = [&](const json& filter, const char* mount = "*") {
+    const json body = {{"query", "some"}, {"mounts", {mount}}, {"mount_filter", filter}};
+    return Ask(Post("/v1/retrieve", body.dump()));
+  };
+  const json year = {{"type", "eq"}, {"key", "year"}, {"value", 2024}};
+  const json hits = Body(ask(year))["data"][0]["hits"];
+  ASSERT_FALSE(hits.empty());
+  for (const json& hit : hits) EXPECT_EQ(hit["document"], "b");
+  EXPECT_THAT(ask(nullptr), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(ask("year"), HasSubstr("mount_filter: string, expected an object"));
+  EXPECT_THAT(ask({{"type", "eq"}}), HasSubstr("mount_filter: key is missing"));
+  const json both = {{"type", "and"}, {"filters", {year, {{"type", "x"}}}}};
+  EXPECT_THAT(ask(both), HasSubstr("mount_filter.filters[1].type"));
+  EXPECT_THAT(ask(year, "a"), StartsWith("HTTP/1.1 400"));
+}
+
 TEST_F(HttpTest, RetrieveGivesTheTextOfHitsWhereItIsAskedFor) {
   engine_.AddDocument("d", "a document of some length");
   const json fields = {{"query", "some"}, {"mounts", {"d"}}, {"with_text", true}};

@@ -288,6 +288,25 @@ TEST_F(HttpUploadTest, AnAppendThatIsBrokenOffChangesNothing) {
   }
   AwaitNoIngest();
   EXPECT_EQ(Text("d"), "the whale");
+
+TEST_F(HttpUploadTest, ADocumentGetsTheMetadataThatComesWithIt) {
+  const auto put = [&](const std::string& text, const std::string& metadata,
+                       const std::string& headers = kClose) {
+    const std::string query =
+        metadata.empty() ? "" : absl::StrCat("?metadata=%7B%22year%22%3A", metadata, "%7D");
+    return Body(Ask(Put("/v1/documents/d" + query, text, headers)))["metadata"];
+  };
+  const auto year = [](int value) { return json({{"year", value}}); };
+  EXPECT_EQ(put("the whale swims", "1851"), year(1851));
+  EXPECT_EQ(put("the whale swims", ""), year(1851));
+  EXPECT_EQ(put("the whale swims", "1852"), year(1852));
+  EXPECT_EQ(put("swims", "1853", Range("10-14/15")), year(1853));  // a part of what is there
+  EXPECT_EQ(put("swims", "", Range("10-14/15")), year(1853));
+  const std::string replaces = absl::StrCat(kClose, "If-Match: *\r\n");
+  EXPECT_EQ(put("the whale sings", "", replaces), year(1853));
+  EXPECT_EQ(put("the whale sings", "1854", replaces), year(1854));
+  ExpectError(Put("/v1/documents/e?metadata=1", "text"), 400, "metadata: number");
+  EXPECT_THAT(Ask(Get("/v1/documents/e")), StartsWith("HTTP/1.1 404"));
 }
 
 TEST_F(HttpUploadTest, PartsOfAPublishedDocumentAreCompared) {

@@ -86,6 +86,9 @@ std::map<std::string, absl::Status> AllCalls(client::Client& client, const std::
   v1::GenerateRequest generate;
   *generate.mutable_session() = session;
   generate.mutable_prompt()->set_text("x");
+  v1::SetMetadataRequest metadata;
+  metadata.set_id(id);
+  metadata.set_metadata("{}");
   return {{"GetDocument", client.GetDocument(id).status()},
           {"ListDocuments", client.ListAllDocuments().status()},
           {"ListIngests", client.ListIngests().status()},
@@ -103,6 +106,7 @@ std::map<std::string, absl::Status> AllCalls(client::Client& client, const std::
           {"ImportDocument",
            client.ImportDocument(id + "y", client::ReadFrom(DocumentFile())).status()},
           {"RefreshDocument", client.RefreshDocument(id).status()},
+          {"SetMetadata", client.SetMetadata(metadata).status()},
           {"DeleteDocument", client.DeleteDocument(id)},
           {"CreateBackup", client.CreateBackup({}).status()},
           {"ListBackups", client.ListBackups().status()}};
@@ -146,7 +150,7 @@ TEST_F(AccessTest, HealthAndReflectionAreOpen) {
 TEST_F(AccessTest, AKeyThatMayReadMayNotWrite) {
   for (const auto& [call, status] : AllCalls(*As("read"), "a/1")) {
     if (call == "Ingest" || call == "ImportDocument" || call == "DeleteDocument" ||
-        call == "RefreshDocument" || call == "CreateBackup") {
+        call == "RefreshDocument" || call == "SetMetadata" || call == "CreateBackup") {
       EXPECT_THAT(status,
                   StatusIs(kDenied, "key 'read' has the right 'read', " + call + " needs 'full'"));
     } else if (call == "GetSession" || call == "CloseSession") {
@@ -190,7 +194,7 @@ TEST_F(AccessTest, OutsideItsPrefixAKeyCanDoNothing) {
   }
   for (const char* call :
        {"GetDocument", "ReadText", "Retrieve", "Generate", "OpenSession", "Score", "Ingest",
-        "ExportDocument", "ImportDocument", "RefreshDocument", "DeleteDocument"}) {
+        "ExportDocument", "ImportDocument", "RefreshDocument", "SetMetadata", "DeleteDocument"}) {
     EXPECT_THAT(AllCalls(*As("a"), "a/1")[call], IsOk()) << call;
     engine_.AddDocument("a/1", "text of it");
     EXPECT_THAT(As("full")->DeleteDocument("a/1y"), IsOk());
@@ -216,6 +220,11 @@ TEST_F(AccessTest, ListsHoldWhatTheKeyIsFor) {
   EXPECT_EQ(second.documents(0).id(), "a/2");
   EXPECT_EQ(second.next_page_token(), "") << "nobody learns that there are more";
   EXPECT_THAT(pages->ListDocuments(10, "a/2").value().documents(), IsEmpty());
+  const std::string all = R"({"type":"ne","key":"year","value":1})";
+  const v1::ListDocumentsResponse matching = pages->ListDocuments(1, "a/1", all).value();
+  ASSERT_EQ(matching.documents_size(), 1);
+  EXPECT_EQ(matching.documents(0).id(), "a/2");
+  EXPECT_EQ(matching.next_page_token(), "");
 }
 
 TEST_F(AccessTest, UnfinishedIngestsOfOthersAreNotListed) {

@@ -1,5 +1,6 @@
 // The RPC group Documents over the fake engine, through the client library.
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "absl/time/clock.h"
@@ -40,6 +41,37 @@ TEST_F(ServiceTest, ListsPageByPage) {
               Fails(absl::StatusCode::kInvalidArgument, "page_size: 1001, limit 0 to 1000"));
   EXPECT_THAT(client_->ListDocuments(-1, "").status(),
               Fails(absl::StatusCode::kInvalidArgument, "page_size: -1"));
+}
+
+TEST_F(ServiceTest, MetadataComesWithAnIngestAndIsChanged) {
+  const auto ingest = [&](const std::optional<std::string>& metadata) {
+    return client_->IngestText("d", client::ReadFrom("text"), nullptr, {}, false, metadata);
+  };
+  EXPECT_EQ(ingest(R"({"year": 1851})")->metadata(), R"({"year":1851})");
+  EXPECT_EQ(ingest(std::nullopt)->metadata(), R"({"year":1851})");
+  EXPECT_THAT(ingest("[]").status(),
+              Fails(absl::StatusCode::kInvalidArgument, "metadata: array, expected an object"));
+  engine_.AddDocument("e", "text");
+  EXPECT_FALSE(client_->GetDocument("e")->has_metadata());
+  v1::SetMetadataRequest request;
+  request.set_id("d");
+  request.set_metadata(R"({"lang":"en"})");
+  request.set_patch(true);
+  EXPECT_EQ(client_->SetMetadata(request)->metadata(), R"({"lang":"en","year":1851})");
+  request.set_patch(false);
+  EXPECT_EQ(client_->SetMetadata(request)->metadata(), R"({"lang":"en"})");
+  request.set_id("x");
+  EXPECT_THAT(client_->SetMetadata(request).status(), Fails(absl::StatusCode::kNotFound, "'x'"));
+  const std::string filter = R"({"type":"eq","key":"lang","value":"en"})";
+  const auto listed = client_->ListAllDocuments(filter).value();
+  ASSERT_EQ(listed.size(), 1u);
+  EXPECT_EQ(listed[0].id(), "d");
+  EXPECT_THAT(client_->ListDocuments(1, "", "{}").status(),
+              Fails(absl::StatusCode::kInvalidArgument, "filter: type is missing"));
+  v1::SessionOptions session;
+  session.add_mounts("*");
+  session.set_mount_filter(filter);
+  EXPECT_THAT(client_->OpenSession(session)->mounts(), ElementsAre("d"));
 }
 
 TEST_F(ServiceTest, ReadTextGivesRangesAndRefusesThoseOutside) {

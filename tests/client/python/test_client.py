@@ -101,6 +101,34 @@ def test_a_document_is_replaced_where_that_is_asked_for(client):
         client.delete(id)
 
 
+def test_documents_are_found_by_their_metadata(client, server):
+    made = client.ingest(b"an old text", id="notes/old", metadata={"year": 1851, "draft": False})
+    assert made.metadata == {"year": 1851, "draft": False}
+    client.ingest(b"a new text", id="notes/new")
+    assert client.document("notes/new").metadata == {}
+    assert client.set_metadata("notes/new", {"year": 2024, "lang": "en"}).metadata == {"year": 2024, "lang": "en"}
+    assert client.set_metadata("notes/new", {"lang": None}, patch=True).metadata == {"year": 2024}
+    new = {"type": "gte", "key": "year", "value": 2000}
+    assert [d.id for d in client.documents(new)] == ["notes/new"]
+    with client.session(mounts=["notes/*"], options=recollect.Options(mount_filter=new)) as session:
+        assert list(session.info().mounts) == ["notes/new"]
+    with pytest.raises(recollect.InvalidArgument, match='key "tags": array'):
+        client.set_metadata("notes/new", {"tags": ["a"]})
+    with pytest.raises(TypeError, match="metadata: .*expected a dictionary"):
+        client.ingest(b"a text", id="notes/none", metadata="year=1")
+    with pytest.raises(recollect.InvalidArgument, match="filter.type"):
+        client.documents({"type": "like", "key": "year", "value": 1})
+
+    async def change():
+        async with recollect.AsyncClient(server.address) as other:
+            await other.ingest(b"an old text", id="notes/old", metadata={"year": 1852})
+            await other.set_metadata("notes/old", {"lang": "en"}, patch=True)
+            return [d.metadata for d in await other.documents({"type": "lt", "key": "year", "value": 2000})]
+    assert asyncio.run(change()) == [{"year": 1852, "lang": "en"}]
+    for id in ("notes/old", "notes/new"):
+        client.delete(id)
+
+
 async def ingest_async(address, text):
     async with recollect.AsyncClient(address) as client:
         return await client.ingest(text, id="async")

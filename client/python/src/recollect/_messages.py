@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from google.protobuf.message import Message
@@ -35,6 +35,8 @@ def decode(cls: type[T], message: Message) -> T:
 def _value(descriptor: Any, value: Any) -> Any:
     if isinstance(value, Message):
         return decode(_NESTED[value.DESCRIPTOR.name], value)
+    if descriptor.full_name == "recollect.v1.Document.metadata":
+        return json.loads(value) if value else {}
     if descriptor.enum_type is not None:
         # TIER_STORE of the enum Tier is "store".
         names = descriptor.enum_type.values_by_number
@@ -82,6 +84,25 @@ def conversation(question: str | Sequence[types.Message], system: str) -> list[t
     return [types.Message("system", system), *messages] if system else messages
 
 
+def filter_text(name: str, value: types.Filter | None) -> str:
+    """A filter as the server reads it; none is empty."""
+    return "" if value is None else object_text(name, value)
+
+
+def object_text(name: str, value: types.Metadata | types.Filter) -> str:
+    """Metadata or a filter as the server reads them. TypeError or ValueError naming the argument."""
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name}: {reprlib.repr(value)}, expected a dictionary")
+    try:
+        return json.dumps(dict(value), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {reprlib.repr(value)}: {error}") from None
+
+
+def set_metadata(id: str, metadata: Mapping[str, Any], patch: bool) -> documents.SetMetadataRequest:
+    return documents.SetMetadataRequest(id=id, metadata=object_text("metadata", metadata), patch=patch)
+
+
 def session(mounts: Sequence[str], options: types.Options | None) -> documents.SessionOptions:
     """The options of a new session."""
     if isinstance(mounts, str):
@@ -94,6 +115,8 @@ def session(mounts: Sequence[str], options: types.Options | None) -> documents.S
         elif f.name == "mount_as":
             if value:
                 message.mount_as = number(documents.MountAs, "MOUNT_AS_", value)
+        elif f.name == "mount_filter":
+            message.mount_filter = filter_text("mount_filter", value)
         elif value is not None:
             setattr(message, f.name, value)
     return message

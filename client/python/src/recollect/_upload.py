@@ -80,11 +80,13 @@ class Upload:
     """One stream. `header()` is sent first, then what `answer` returns for each response."""
 
     def __init__(self, source: Source, options: types.Options | None, replace: bool,
-                 append: bool = False) -> None:
+                 append: bool = False,
+                 metadata: types.Metadata | None = None) -> None:
         self._source = source
         self._options = options
         self._replace = replace
         self._append = append
+        self._metadata = None if metadata is None else _messages.object_text("metadata", metadata)
         self._sent = -1
         self._finished = False
         self.document: types.Document | None = None
@@ -97,7 +99,8 @@ class Upload:
         session = _messages.session((), self._options) if self._options is not None else None
         return documents.IngestRequest(
             header=documents.IngestHeader(id=self._source.id, kind=kind, session=session,
-                                          replace=self._replace, append=self._append))
+                                          replace=self._replace, append=self._append,
+                                          metadata=self._metadata))
 
     @property
     def may_have_appended(self) -> bool:

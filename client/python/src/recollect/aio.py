@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Unpack
 
@@ -132,11 +132,12 @@ class AsyncClient:
         retries: int = _upload.RETRIES,
         replace: bool = False,
         append: bool = False,
+        metadata: types.Metadata | None = None,
     ) -> types.Document:
         upload_source = _upload.Source(source, id)
         try:
             for retry in range(retries + 1):
-                upload = _upload.Upload(upload_source, options, replace, append)
+                upload = _upload.Upload(upload_source, options, replace, append, metadata)
                 try:
                     return await self._ingest_once(upload, progress)
                 except (errors.Unavailable, errors.Aborted):
@@ -173,26 +174,31 @@ class AsyncClient:
             raise errors.from_status(code, details)
         return upload.document
 
-    async def documents(self) -> list[types.Document]:
+    async def documents(self, filter: types.Filter | None = None) -> list[types.Document]:
+        request = documents_pb2.ListDocumentsRequest(filter=_messages.filter_text("filter", filter))
         return [decode(types.Document, d)
-                async for page in self._pages(self._documents.ListDocuments,
-                                              documents_pb2.ListDocumentsRequest)
+                async for page in self._pages(self._documents.ListDocuments, request)
                 for d in page.documents]
+
+    async def set_metadata(self, id: str, metadata: Mapping[str, Any], *,
+                           patch: bool = False) -> types.Document:
+        return decode(types.Document, await self._call(
+            self._documents.SetMetadata, _messages.set_metadata(id, metadata, patch)))
 
     async def ingests(self) -> list[types.UnfinishedIngest]:
         return [decode(types.UnfinishedIngest, i)
                 async for page in self._pages(self._documents.ListIngests,
-                                              documents_pb2.ListIngestsRequest)
+                                              documents_pb2.ListIngestsRequest())
                 for i in page.ingests]
 
     async def _pages(self, method: Any, request: Any) -> AsyncIterator[Any]:
-        token = ""
+        request.page_size = 1000
         while True:
-            page = await self._call(method, request(page_size=1000, page_token=token))
+            page = await self._call(method, request)
             yield page
-            token = page.next_page_token
-            if not token:
+            if not page.next_page_token:
                 return
+            request.page_token = page.next_page_token
 
     async def document(self, id: str) -> types.Document:
         return decode(types.Document, await self._call(

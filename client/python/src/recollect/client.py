@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Unpack
 
@@ -83,6 +83,7 @@ class Client:
         retries: int = _upload.RETRIES,
         replace: bool = False,
         append: bool = False,
+        metadata: types.Metadata | None = None,
     ) -> types.Document:
         """Has the model read a document once; it is then kept.
 
@@ -94,11 +95,13 @@ class Client:
         whole; an ingest that was broken off begins again. `append`: the document of this id, if
         there is one, goes on with this input; readers see the shorter one until all of it is read.
         Unavailable where the answer was lost: the document may have been appended to.
+        whole; an ingest that was broken off begins again. `metadata`: what to find the document by;
+        without, a document that is there keeps its own.
         """
         upload_source = _upload.Source(source, id)
         try:
             for retry in range(retries + 1):
-                upload = _upload.Upload(upload_source, options, replace, append)
+                upload = _upload.Upload(upload_source, options, replace, append, metadata)
                 try:
                     return self._ingest_once(upload, progress)
                 except (errors.Unavailable, errors.Aborted):
@@ -132,28 +135,34 @@ class Client:
             raise errors.Internal("the stream ended without a document")
         return upload.document
 
-    def documents(self) -> list[types.Document]:
-        """All documents, in byte order of their ids."""
+    def documents(self, filter: types.Filter | None = None) -> list[types.Document]:
+        """All documents, in byte order of their ids; with a filter those whose metadata matches."""
+        request = documents_pb2.ListDocumentsRequest(filter=_messages.filter_text("filter", filter))
         return [decode(types.Document, d)
-                for page in self._pages(self._documents.ListDocuments,
-                                        documents_pb2.ListDocumentsRequest)
+                for page in self._pages(self._documents.ListDocuments, request)
                 for d in page.documents]
+
+    def set_metadata(self, id: str, metadata: Mapping[str, Any], *, patch: bool = False) -> types.Document:
+        """Replaces a document's metadata; with `patch` sets these keys and removes those that are
+        None."""
+        return decode(types.Document, self._call(
+            self._documents.SetMetadata, _messages.set_metadata(id, metadata, patch)))
 
     def ingests(self) -> list[types.UnfinishedIngest]:
         """All ingests that were begun and not finished."""
         return [decode(types.UnfinishedIngest, i)
                 for page in self._pages(self._documents.ListIngests,
-                                        documents_pb2.ListIngestsRequest)
+                                        documents_pb2.ListIngestsRequest())
                 for i in page.ingests]
 
     def _pages(self, method: Any, request: Any) -> Iterator[Any]:
-        token = ""
+        request.page_size = 1000
         while True:
-            page = self._call(method, request(page_size=1000, page_token=token))
+            page = self._call(method, request)
             yield page
-            token = page.next_page_token
-            if not token:
+            if not page.next_page_token:
                 return
+            request.page_token = page.next_page_token
 
     def document(self, id: str) -> types.Document:
         return decode(types.Document, self._call(

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypedDict
+from typing import Any, TypedDict
+
+Metadata = Mapping[str, str | int | float | bool]
+"""What clients say about a document, to find it by."""
+Filter = Mapping[str, Any]
+"""On metadata: {"type": "gte", "key": "year", "value": 2024}, and so on."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,7 @@ class Document:
     """"chunks", or "text" or "prefix" for a model without landmarks."""
     pattern: str
     state_bytes: int
+    metadata: Metadata = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -248,6 +254,8 @@ class Options:
     """"memory", "text" or "both": how what is mounted is read; empty: memory where the model has one, else text."""
     text_tokens: int = 0
     """Mounted as text: the most tokens of blocks in front of a prompt; 0: the server's default."""
+    mount_filter: Filter | None = field(default=None, hash=False)
+    """Of what a mount "NAME*" stands for, only documents whose metadata matches."""
     top_k_blocks: int = 0
     random_chunks: bool = False
     """Control for recall tests: chunks drawn at random instead of the retrieved ones."""

@@ -140,9 +140,8 @@ absl::StatusOr<v1::Document> IngestText(client::Client& client, const IngestOpti
     bar.Update(p.accepted_offset(), Note(p));
   };
   for (int retry = 0;; ++retry) {
-    auto document =
-        client.IngestText(options.id, reader, progress,
-                          {session, options.replace, options.append, metadata});
+    auto document = client.IngestText(options.id, reader, progress,
+                                      {session, options.replace, options.append, metadata});
     if (options.append && ended && absl::IsUnavailable(document.status())) {
       return Annotate(document.status(),
                       absl::StrCat("document '", options.id, "' may have been appended to"));

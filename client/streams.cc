@@ -119,8 +119,7 @@ absl::Status CheckInputReaches(int64_t offset, int64_t size, const char* unit) {
       "the input has ", size, " ", unit, ", but an earlier ingest of this id had read ", offset));
 }
 
-v1::IngestHeader Header(const std::string& id, v1::InputKind kind,
-                        const IngestOptions& options) {
+v1::IngestHeader Header(const std::string& id, v1::InputKind kind, const IngestOptions& options) {
   v1::IngestHeader header;
   header.set_id(id);
   header.set_kind(kind);
@@ -150,8 +149,8 @@ absl::StatusOr<v1::Document> Client::IngestText(const std::string& id, const Tex
   };
   grpc::ClientContext context;
   SetKey(state_->options, &context);
-  return Ingest(state_->documents->Ingest(&context),
-                Header(id, v1::INPUT_KIND_TEXT, options), next_piece, progress);
+  return Ingest(state_->documents->Ingest(&context), Header(id, v1::INPUT_KIND_TEXT, options),
+                next_piece, progress);
 }
 
 absl::StatusOr<v1::Document> Client::IngestTokens(const std::string& id,
@@ -168,8 +167,8 @@ absl::StatusOr<v1::Document> Client::IngestTokens(const std::string& id,
   };
   grpc::ClientContext context;
   SetKey(state_->options, &context);
-  return Ingest(state_->documents->Ingest(&context),
-                Header(id, v1::INPUT_KIND_TOKENS, options), next_piece, progress);
+  return Ingest(state_->documents->Ingest(&context), Header(id, v1::INPUT_KIND_TOKENS, options),
+                next_piece, progress);
 }
 
 }  // namespace recollect::client

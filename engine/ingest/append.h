@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/streams.h"
 #include "engine/ingest/ingest.h"
 #include "engine/session/mounts.h"
+#include "engine/streams.h"
 #include "store/document_store.h"
 
 namespace recollect::engine {

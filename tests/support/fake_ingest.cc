@@ -222,8 +222,9 @@ absl::StatusOr<std::unique_ptr<engine::IngestStream>> FakeEngine::BeginIngest(
   if (there.ok() && replacement.has_value() && replacement->appends) {
     ASSIGN_OR_RETURN(appends_to, store_->ReadText(there->owner, 0, there->bytes));
   }
-  auto stream = std::make_unique<Stream>(*this, id, from_tokens, /*compares=*/false, progress.owner,
-                                         committed, std::move(described), std::move(quota), appends_to);
+  auto stream =
+      std::make_unique<Stream>(*this, id, from_tokens, /*compares=*/false, progress.owner,
+                               committed, std::move(described), std::move(quota), appends_to);
   writers_[id] = {stream.get(), origin.peer};
   changed_.notify_all();
   return stream;

@@ -146,10 +146,21 @@ class Engine {
                                                 const Origin& origin = {}) = 0;
   virtual absl::StatusOr<SessionInfo> GetSession(SessionId id) = 0;
   virtual absl::Status CloseSession(SessionId id) = 0;
+  // Makes a document of the text that an open session has read and generated: without passages, and
+  // without a prompt that was broken off. The session goes on, and may be saved again under that
+  // id: a document whose text the session's begins with is replaced. `done` comes last, exactly
+  // once. NOT_FOUND; ABORTED: another request uses the session, or another stream is writing the
+  // id; ALREADY_EXISTS: the id has another text, and SaveAs::replace is not set;
+  // FAILED_PRECONDITION: the session has no text, is broken, or the id has an unfinished ingest;
+  // else as BeginIngest, and like it blocks on the disk.
+  virtual std::shared_ptr<RequestHandle> SaveSession(
+      SessionId session, const SaveAs& as, const Origin& origin,
+      std::function<void(absl::StatusOr<store::DocumentInfo>)> done) = 0;
 
   // The next four functions fail with RESOURCE_EXHAUSTED while the account's tokens are used up
   // and, for a request without an open session, while the account may have no further session.
-  // `events` is kept until its OnDone or OnError has returned.
+  // `events` is kept until its OnDone or OnError has returned. With `save_as`, Generate fails
+  // before the first token as SaveSession does.
   virtual std::shared_ptr<RequestHandle> Generate(GenerateRequest request,
                                                   std::shared_ptr<GenerateEvents> events) = 0;
   virtual std::shared_ptr<RequestHandle> Score(

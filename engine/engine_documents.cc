@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "engine/engine_impl.h"
+#include "engine/ingest/save_text.h"
 #include "engine/ingest/transfer.h"
 #include "engine/step/limits.h"
 #include "engine/step/prepare.h"
@@ -129,6 +130,39 @@ std::shared_ptr<RequestHandle> EngineImpl::RefreshDocument(
   RunInBackground([this, id, done = std::move(done), status = refresh.status()] {
     status.ok() ? done(GetDocument(id)) : done(status);
   });
+  return nullptr;
+}
+
+absl::StatusOr<std::string> EngineImpl::TextOf(SessionId session) {
+  if (model_->tokenizer() == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("session ", static_cast<uint64_t>(session),
+                     ": the model has no tokenizer, so it has no text"));
+  }
+  ASSIGN_OR_RETURN(const SessionLease lease, sessions_.Acquire(session, [] {}));
+  RETURN_IF_ERROR(lease->broken);
+  std::string text = lease->text.Get();
+  if (!text.empty()) return text;
+  return absl::FailedPreconditionError(absl::StrCat("session ", static_cast<uint64_t>(session),
+                                                    " has read nothing: there is no text to save"));
+}
+
+std::shared_ptr<RequestHandle> EngineImpl::SaveSession(
+    SessionId session, const SaveAs& as, const Origin& origin,
+    std::function<void(absl::StatusOr<store::DocumentInfo>)> done) {
+  std::string text;
+  absl::StatusOr<std::shared_ptr<TextSave>> save =
+      OrExhausted("saving a session", [&]() -> absl::StatusOr<std::shared_ptr<TextSave>> {
+        RETURN_IF_ERROR(CheckNewDocumentId(as.id));
+        ASSIGN_OR_RETURN(text, TextOf(session));
+        return TextSave::Begin(*this, as, origin, {.text = text, .is_all = true});
+      });
+  if (save.ok()) {
+    (*save)->Write(std::move(text), std::move(done));
+    return *std::move(save);
+  }
+  // Never from inside the caller's call.
+  RunInBackground([done = std::move(done), status = save.status()] { done(status); });
   return nullptr;
 }
 

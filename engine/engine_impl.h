@@ -72,6 +72,9 @@ class EngineImpl final : public Engine {
                                         const Origin& origin = {}) override;
   absl::StatusOr<SessionInfo> GetSession(SessionId id) override;
   absl::Status CloseSession(SessionId id) override;
+  std::shared_ptr<RequestHandle> SaveSession(
+      SessionId session, const SaveAs& as, const Origin& origin,
+      std::function<void(absl::StatusOr<store::DocumentInfo>)> done) override;
   std::shared_ptr<RequestHandle> Generate(GenerateRequest request,
                                           std::shared_ptr<GenerateEvents> events) override;
   std::shared_ptr<RequestHandle> Score(
@@ -89,10 +92,12 @@ class EngineImpl final : public Engine {
 
  private:
   // Admits a request. `checked`: the result of CheckRequest. `session`: the open session to use;
-  // none: the request gets its own session, which counts for the account, too.
+  // none: the request gets its own session, which counts for the account, too. `last`: what else
+  // has to be OK before it runs; may block on the disk.
   std::shared_ptr<RequestHandle> Submit(const absl::Status& checked,
                                         std::optional<SessionId> session,
-                                        const std::shared_ptr<Request>& request);
+                                        const std::shared_ptr<Request>& request,
+                                        std::function<absl::Status()> last = nullptr);
   absl::StatusOr<Request::Place> TakePlace();
   // Prepares a request. Returns whether that has answered it, without a step of the layers.
   absl::StatusOr<bool> Prepare(Request& request);
@@ -113,6 +118,7 @@ class EngineImpl final : public Engine {
   absl::StatusOr<std::shared_ptr<Refresh>> MakeRefresh(const std::string& id, const Origin& origin,
                                                        Refresh::Work work);
   absl::Status AbandonRefresh(const std::string& id);
+  absl::StatusOr<std::string> TextOf(SessionId session);
   void DocumentPublished(const std::string& id, OwnerId replaced);
   absl::Status MountPrefix(const store::DocumentInfo& info, const model::LocalPatterns& pattern,
                            Session& session);

@@ -5,6 +5,7 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "engine/engine_impl.h"
+#include "engine/ingest/saving_events.h"
 #include "engine/session/mount_names.h"
 #include "engine/step/limits.h"
 #include "engine/step/prepare.h"
@@ -48,7 +49,8 @@ absl::StatusOr<Request::Place> EngineImpl::TakePlace() {
 
 std::shared_ptr<RequestHandle> EngineImpl::Submit(const absl::Status& checked,
                                                   std::optional<SessionId> session,
-                                                  const std::shared_ptr<Request>& request) {
+                                                  const std::shared_ptr<Request>& request,
+                                                  std::function<absl::Status()> last) {
   const MemoryScope scope(MemoryScope::kTake);  // the caller hears of the end
   auto handle = std::make_shared<Handle>(request, scheduler_.waker());
   const auto admit = [&]() -> absl::Status {
@@ -73,8 +75,12 @@ std::shared_ptr<RequestHandle> EngineImpl::Submit(const absl::Status& checked,
     if (!fetchers_.Post(refuse)) refuse();
     return handle;
   }
-  RunInBackground([this, request] {
-    const absl::StatusOr<bool> answered = Prepare(*request);
+  RunInBackground([this, request, last = std::move(last)] {
+    absl::StatusOr<bool> answered = Prepare(*request);
+    if (answered.ok() && last != nullptr) {
+      if (const absl::Status status = OrExhausted("a request", last); !status.ok())
+        answered = status;
+    }
     answered.ok() && !*answered ? scheduler_.Submit(request) : request->End(answered.status());
   });
   return handle;
@@ -132,8 +138,16 @@ std::shared_ptr<RequestHandle> EngineImpl::Generate(GenerateRequest request,
                                                     std::shared_ptr<GenerateEvents> events) {
   const absl::Status checked = CheckRequest(request);
   const std::optional<SessionId> session = request.session;
-  return Submit(checked, session,
-                MakeGenerate(*model_, std::move(request), std::move(events), counters_));
+  if (!checked.ok() || !request.save_as.has_value()) {
+    return Submit(checked, session,
+                  MakeGenerate(*model_, std::move(request), std::move(events), counters_));
+  }
+  const auto saving =
+      std::make_shared<SavingEvents>(*this, request, model_->tokenizer(), std::move(events));
+  auto running =
+      Submit(checked, session, MakeGenerate(*model_, std::move(request), saving, counters_),
+             [saving] { return saving->Begin(); });
+  return std::make_shared<SavingHandle>(std::move(running), saving);
 }
 
 std::shared_ptr<RequestHandle> EngineImpl::Score(

@@ -100,6 +100,8 @@ class GenerateEvents {
   // not receive.
   virtual void OnLogprobs(const ChosenLogprob& /*token*/) {}
   virtual void OnRetrieval(const Retrieval& retrieval) = 0;
+  // Called, with GenerateRequest::save_as, before OnDone: the document, or why there is none.
+  virtual void OnSaved(const absl::StatusOr<store::DocumentInfo>& /*document*/) {}
   virtual void OnDone(FinishReason reason, const Usage& usage) = 0;
   virtual void OnError(const absl::Status& status) = 0;
 };

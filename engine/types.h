@@ -142,6 +142,13 @@ struct Prompt {
   std::vector<ChatMessage> messages = {};
 };
 
+// The document that a text which was read and generated here becomes (ingest/save_text.h).
+struct SaveAs {
+  std::string id = {};
+  bool replace = false;   // also in place of a document of that id with another text
+  std::string peer = {};  // as Origin
+};
+
 // All sampled tokens become part of the session, including those of a stop string, but not the end
 // token. After an error in the middle of a step (DATA_LOSS, a full disk, a lost device) the session
 // can only be closed, and later requests are FAILED_PRECONDITION. After cancellation or a deadline
@@ -169,6 +176,9 @@ struct GenerateRequest {
   std::optional<int64_t> logprobs = {};
   // OnRetrieval is called, for landmarks of the prompt too, in order of position, then group.
   bool with_retrievals = false;
+  // Prompt and answer become this document once the answer has ended well: without passages and
+  // control tokens, a conversation as its turns (base/turns_text.h). Not in an open session.
+  std::optional<SaveAs> save_as = {};
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<access::Account> account = {};  // as Origin
 };

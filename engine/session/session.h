@@ -32,6 +32,7 @@
 #include "engine/backend/landmark_index.h"
 #include "engine/backend/rows.h"
 #include "engine/session/mounts.h"
+#include "engine/session/session_text.h"
 #include "engine/session/state_budget.h"
 #include "engine/session/tiers.h"
 #include "engine/types.h"
@@ -145,12 +146,14 @@ class Session {
   // Returns INVALID_ARGUMENT, naming the numbers, if `more` additional positions exceed the
   // session's limit (model::ModelConfig::PositionLimit).
   absl::Status CheckLimit(int64_t more) const;
-  int64_t state_bytes() const { return sequence_->bytes(); }
+  int64_t state_bytes() const { return sequence_->bytes() + text.bytes(); }
 
   // The last sampled token, or the prefix's last token, if it has not been run: the next piece
   // begins with it.
   std::optional<int32_t> carry;
-  // The local state's share of the state budget.
+  // The text of an open session, which its requests add to; empty without a tokenizer.
+  SessionText text;
+  // The share of the state budget: of the local state, and of `text`.
   StateCharge state_charge;
   // Not OK after a step has failed halfway: the layers' states are at different positions, so the
   // session cannot continue.

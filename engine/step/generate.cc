@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "engine/backend/sampler.h"
+#include "engine/session/session_text.h"
 #include "engine/session/text_stream.h"
 #include "engine/step/log_softmax.h"
 #include "engine/step/prepare.h"
@@ -45,6 +46,7 @@ class Generation final : public Request {
   }
 
   absl::Status Prepare(const PromptSource& source) override {
+    if (request_.session.has_value()) said_ = SaidIn(request_.prompt, model_.tokenizer());
     ASSIGN_OR_RETURN(MadePrompt made, MakePrompt(model_, std::exchange(request_.prompt, {}), source,
                                                  request_.max_tokens));
     input_.tokens = std::move(made.tokens);
@@ -80,6 +82,7 @@ class Generation final : public Request {
     if (!decoding_ && input_.done()) {
       counters_.prompt_tokens += usage_.prompt_tokens;
       counters_.cached_prompt_tokens += usage_.cached_tokens;
+      KeepPrompt();
     }
     if (input_.next_token > 0) session->carry.reset();  // it was the first
     if (piece.head.empty()) {
@@ -196,6 +199,7 @@ class Generation final : public Request {
     ++usage_.generated_tokens;
     ++counters_.generated_tokens;
     session->carry = sampled_;
+    KeepToken(sampled_);
     if (request_.sampling.dry_multiplier > 0) generated_.push_back(sampled_);
     std::string text;
     if (model_.tokenizer() != nullptr) text = text_.Push(model_.tokenizer()->TokenBytes(sampled_));
@@ -214,6 +218,17 @@ class Generation final : public Request {
     return false;
   }
 
+  void KeepPrompt() {
+    if (!request_.session.has_value()) return;
+    session->text.Add(said_);
+    for (const int32_t token : request_.generated) KeepToken(token);
+  }
+
+  void KeepToken(int32_t token) {
+    if (request_.session.has_value() && model_.tokenizer() != nullptr)
+      session->text.AddGenerated(model_.tokenizer()->TokenBytes(token));
+  }
+
   void Emit(const std::vector<int32_t>& tokens, const std::string& more) {
     std::string text = std::exchange(unsent_, "") + more;
     const size_t known = std::min(sent_bytes_, text.size());
@@ -228,6 +243,7 @@ class Generation final : public Request {
   Counters& counters_;
   TextStream text_;
   Input input_;
+  Said said_;                           // in an open session
   std::optional<Retrieval> retrieved_;  // in front of the prompt; not told yet
   bool started_ = false, decoding_ = false, clocked_ = false;
   // Of request_.generated: whether it ends the request; its text, and how much the caller has.

@@ -79,6 +79,16 @@ absl::Status CheckNotEmpty(const Prompt& prompt, absl::string_view field) {
   return absl::InvalidArgumentError(absl::StrCat(field, ": empty, needs text or tokens"));
 }
 
+absl::Status CheckSaveAs(const GenerateRequest& request) {
+  if (!request.save_as.has_value()) return absl::OkStatus();
+  if (request.session.has_value()) {
+    return absl::InvalidArgumentError(
+        "save_as: set in an open session, whose text SaveSession makes a document of");
+  }
+  const absl::Status checked = CheckNewDocumentId(request.save_as->id);
+  return checked.ok() ? checked : Annotate(checked, "save_as");
+}
+
 absl::Status CheckSampling(const Sampling& sampling) {
   RETURN_IF_ERROR(
       CheckRange<double>("sampling.temperature", sampling.temperature, 0, kMaxTemperature));
@@ -151,6 +161,7 @@ absl::Status CheckRequest(const GenerateRequest& request) {
     return absl::InvalidArgumentError(
         "session_options: set, but the options of an open session are fixed");
   }
+  RETURN_IF_ERROR(CheckSaveAs(request));
   RETURN_IF_ERROR(CheckSession(request.session_options));
   RETURN_IF_ERROR(CheckPrompt(request.prompt, "prompt", kMaxPromptTokens, /*messages=*/true));
   RETURN_IF_ERROR(CheckSampling(request.sampling));

@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "engine/backend/sampler.h"
+#include "engine/session/session_text.h"
 #include "engine/step/log_softmax.h"
 #include "engine/step/prepare.h"
 #include "engine/step/request.h"
@@ -43,6 +44,7 @@ class Scoring final : public Request {
           "given text alone");
     }
     is_text_ = !request_.prompt.text.empty();
+    if (stays_open_) said_ = SaidIn(request_.prompt, model_.tokenizer());
     ASSIGN_OR_RETURN(result_.tokens, PromptTokens(model_, std::exchange(request_.prompt, {}),
                                                   "prompt", source.continues));
     RETURN_IF_ERROR(ValidateScore(request_, std::ssize(result_.tokens)));
@@ -72,7 +74,10 @@ class Scoring final : public Request {
 
   absl::StatusOr<bool> PieceDone() override {
     if (input_.next_token > 0) session->carry.reset();  // it was the first
-    if (input_.done() && stays_open_) session->carry = input_.after;
+    if (input_.done() && stays_open_) {
+      session->carry = input_.after;
+      session->text.Add(said_);
+    }
     return input_.done();
   }
 
@@ -105,6 +110,7 @@ class Scoring final : public Request {
   Counters& counters_;
   bool started_ = false, is_text_ = false;  // the prompt is text, not tokens
   Input input_;
+  Said said_;           // in an open session
   int64_t before_ = 0;  // tokens of the input before the first that is scored
   ScoreResult result_;
 };

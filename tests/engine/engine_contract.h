@@ -64,15 +64,18 @@ inline std::string NameOf(const ::testing::TestParamInfo<Implementation>& info) 
 class Recorder final : public GenerateEvents {
  public:
   ~Recorder() override { EXPECT_TRUE(ended_) << "kept until the end"; }
-  void OnTokens(const std::vector<int32_t>& tokens, const std::string& text) override {
-    EXPECT_EQ(model::FindInvalidUtf8(text, /*allow_partial_end=*/false), -1);
-    Note('t', [&] { count += std::ssize(tokens); });
+  void OnTokens(const std::vector<int32_t>& tokens, const std::string& said) override {
+    EXPECT_EQ(model::FindInvalidUtf8(said, /*allow_partial_end=*/false), -1);
+    Note('t', [&] { count += std::ssize(tokens), text += said; });
   }
   void OnLogprobs(const ChosenLogprob& token) override {
     Note('l', [&] { logprobs.push_back(token); });
   }
   void OnRetrieval(const Retrieval& retrieval) override {
     Note('r', [&] { retrievals.push_back(retrieval); });
+  }
+  void OnSaved(const absl::StatusOr<store::DocumentInfo>& document) override {
+    Note('s', [&] { saved = document; });
   }
   void OnDone(FinishReason why, const Usage& used) override {
     Note('d', [&] { reason = why, usage = used; });
@@ -89,9 +92,12 @@ class Recorder final : public GenerateEvents {
   }
 
   std::function<void(char event)> on_event;  // called inside each of them
-  // The events so far: 'r' OnRetrieval, 'l' OnLogprobs, 't' OnTokens, 'd' OnDone, 'e' OnError.
+  // The events so far: 'r' OnRetrieval, 'l' OnLogprobs, 't' OnTokens, 's' OnSaved, 'd' OnDone, 'e'
+  // OnError.
   std::string log;
   std::atomic<int64_t> count = 0;  // tokens
+  std::string text;
+  absl::StatusOr<store::DocumentInfo> saved = absl::UnknownError("OnSaved was not called");
   std::vector<Retrieval> retrievals;
   std::vector<ChosenLogprob> logprobs;
   FinishReason reason = FinishReason::kEos;

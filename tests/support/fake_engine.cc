@@ -7,6 +7,8 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "engine/ingest/save_text.h"
+#include "engine/ingest/saving_events.h"
 #include "engine/session/mount_names.h"
 #include "engine/step/limits.h"
 #include "store/metadata.h"
@@ -195,7 +197,8 @@ absl::StatusOr<engine::SessionId> FakeEngine::OpenSession(const engine::SessionO
   }
   ASSIGN_OR_RETURN(Documents mounts, MountLocked(options));
   const engine::SessionId id{next_session_++};
-  sessions_[id] = {std::move(mounts), origin.peer, origin.owner, std::move(counted), nullptr};
+  sessions_.emplace(
+      id, Session{std::move(mounts), origin.peer, origin.owner, std::move(counted), nullptr});
   ++seen_.opened;
   return id;
 }
@@ -225,6 +228,33 @@ absl::Status FakeEngine::CloseSession(engine::SessionId id) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> FakeEngine::TextOf(engine::SessionId id) {
+  std::lock_guard lock(mutex_);
+  ASSIGN_OR_RETURN(const Session* const session, FindLocked(id));
+  if (session->running != nullptr) return absl::AbortedError("another request runs on the session");
+  std::string text = session->text.Get();
+  if (!text.empty()) return text;
+  return absl::FailedPreconditionError("the session has read nothing: there is no text to save");
+}
+
+std::shared_ptr<engine::RequestHandle> FakeEngine::SaveSession(
+    engine::SessionId session, const engine::SaveAs& as, const engine::Origin& origin,
+    std::function<void(absl::StatusOr<store::DocumentInfo>)> done) {
+  std::string text;
+  const auto begin = [&]() -> absl::StatusOr<std::shared_ptr<engine::TextSave>> {
+    RETURN_IF_ERROR(engine::CheckNewDocumentId(as.id));
+    ASSIGN_OR_RETURN(text, TextOf(session));
+    return engine::TextSave::Begin(*this, as, origin, {.text = text, .is_all = true});
+  };
+  auto save = begin();
+  if (save.ok()) {
+    (*save)->Write(std::move(text), std::move(done));
+    return *std::move(save);
+  }
+  Reply(done, [&]() -> absl::StatusOr<store::DocumentInfo> { return save.status(); });
+  return nullptr;
+}
+
 template <typename Request>
 absl::StatusOr<FakeEngine::Documents> FakeEngine::BeginLocked(const Request& request) {
   RETURN_IF_ERROR(RefusalLocked());
@@ -243,9 +273,16 @@ absl::Status FakeEngine::DueLocked(bool cancelled, absl::Time deadline) const {
 std::shared_ptr<engine::RequestHandle> FakeEngine::Generate(
     engine::GenerateRequest request, std::shared_ptr<engine::GenerateEvents> events) {
   auto handle = std::make_shared<Handle>(*this);
+  absl::Status saves = absl::OkStatus();
+  if (request.save_as.has_value() && engine::CheckRequest(request).ok()) {
+    auto saving = std::make_shared<engine::SavingEvents>(*this, request, nullptr, events);
+    saves = saving->Begin();
+    events = std::move(saving);
+  }
   const auto begin = [&]() -> absl::StatusOr<Documents> {
     RETURN_IF_ERROR(engine::CheckRequest(request));
     seen_.generate = request;
+    RETURN_IF_ERROR(saves);
     ASSIGN_OR_RETURN(Documents mounts, BeginLocked(request));
     if (!request.session.has_value()) {
       if (request.account != nullptr) {
@@ -287,6 +324,7 @@ void FakeEngine::Run(const Generation& script, const engine::GenerateRequest& re
   const int64_t pieces = std::ssize(script.pieces);
   const int64_t most = std::min(request.max_tokens, script.repeat * pieces);
   int64_t tokens = 0;
+  std::string generated;
   std::unique_lock lock(mutex_);
   absl::Status status = DueLocked(handle.cancelled, request.deadline);
   for (; status.ok() && tokens < most; status = DueLocked(handle.cancelled, request.deadline)) {
@@ -294,6 +332,7 @@ void FakeEngine::Run(const Generation& script, const engine::GenerateRequest& re
     if (request.logprobs.has_value())
       events.OnLogprobs(LogprobsOf(static_cast<int32_t>(tokens), *request.logprobs));
     events.OnTokens({static_cast<int32_t>(tokens)}, script.pieces[tokens % pieces]);
+    generated += script.pieces[tokens % pieces];
     ++tokens;
     lock.lock();
   }
@@ -308,6 +347,8 @@ void FakeEngine::Run(const Generation& script, const engine::GenerateRequest& re
   if (const auto session = FindLocked(request.session.value_or(engine::SessionId{0}));
       session.ok()) {
     (*session)->running = nullptr;
+    (*session)->text.Add(engine::SaidIn(request.prompt, nullptr));
+    (*session)->text.AddGenerated(generated);
   }
   handle.counted = nullptr;
   if (request.account != nullptr)

@@ -18,6 +18,7 @@
 #include "access/places.h"
 #include "base/executor.h"
 #include "engine/engine.h"
+#include "engine/session/session_text.h"
 
 namespace recollect {
 
@@ -116,6 +117,9 @@ class FakeEngine final : public engine::Engine {
                                                 const engine::Origin& origin = {}) override;
   absl::StatusOr<engine::SessionInfo> GetSession(engine::SessionId id) override;
   absl::Status CloseSession(engine::SessionId id) override;
+  std::shared_ptr<engine::RequestHandle> SaveSession(
+      engine::SessionId session, const engine::SaveAs& as, const engine::Origin& origin,
+      std::function<void(absl::StatusOr<store::DocumentInfo>)> done) override;
   std::shared_ptr<engine::RequestHandle> Generate(
       engine::GenerateRequest request, std::shared_ptr<engine::GenerateEvents> events) override;
   std::shared_ptr<engine::RequestHandle> Score(
@@ -140,6 +144,7 @@ class FakeEngine final : public engine::Engine {
     std::string peer, owner;
     std::shared_ptr<void> counted;    // for the account
     std::shared_ptr<Handle> running;  // null: idle
+    engine::SessionText text = {};
   };
   struct Writer {
     const Stream* stream;
@@ -153,6 +158,7 @@ class FakeEngine final : public engine::Engine {
   absl::Status CheckImport(const std::shared_ptr<access::Account>& account,
                            const store::DocumentInfo& document);
   absl::StatusOr<Session*> FindLocked(engine::SessionId id);
+  absl::StatusOr<std::string> TextOf(engine::SessionId id);
   absl::StatusOr<Documents> MountLocked(const engine::SessionOptions& options);
   // Begins a request that brings its account and is read at once.
   template <typename Request>

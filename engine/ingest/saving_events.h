@@ -1,0 +1,69 @@
+// Saves the text of a generation (GenerateRequest::save_as): between the engine, whose events it
+// takes, and the caller, who receives them.
+#ifndef RECOLLECT_ENGINE_INGEST_SAVING_EVENTS_H_
+#define RECOLLECT_ENGINE_INGEST_SAVING_EVENTS_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/mutex.h"
+#include "engine/streams.h"
+#include "engine/ingest/save_text.h"
+#include "engine/session/session_text.h"
+
+namespace recollect::engine {
+
+// Used by one thread at a time, but for Cancel. `engine` must outlive Begin.
+class SavingEvents final : public GenerateEvents,
+                           public std::enable_shared_from_this<SavingEvents> {
+ public:
+  // REQUIRES: request.save_as. `tokenizer` may be null: only text can be saved then.
+  SavingEvents(Engine& engine, const GenerateRequest& request, const model::Tokenizer* tokenizer,
+               std::shared_ptr<GenerateEvents> events);
+
+  // Finds what is wrong, before the first event. Blocks on the disk.
+  absl::Status Begin();
+  void Cancel();
+
+  void OnTokens(const std::vector<int32_t>& tokens, const std::string& text) override;
+  void OnLogprobs(const ChosenLogprob& token) override { events_->OnLogprobs(token); }
+  void OnRetrieval(const Retrieval& retrieval) override { events_->OnRetrieval(retrieval); }
+  void OnDone(FinishReason reason, const Usage& usage) override;
+  void OnError(const absl::Status& status) override;
+
+ private:
+  std::shared_ptr<TextSave> save() const;
+  void Forget();
+  std::string Text();
+
+  Engine& engine_;
+  const SaveAs as_;
+  const std::shared_ptr<access::Account> account_;
+  const std::shared_ptr<GenerateEvents> events_;
+  const Said said_;
+  std::string answer_;
+  mutable Mutex mutex_;
+  std::shared_ptr<TextSave> save_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Cancels a generation, or the writing of its document.
+class SavingHandle final : public RequestHandle {
+ public:
+  SavingHandle(std::shared_ptr<RequestHandle> running, std::shared_ptr<SavingEvents> saving)
+      : running_(std::move(running)), saving_(std::move(saving)) {}
+  void Cancel() override {
+    running_->Cancel();
+    if (const std::shared_ptr<SavingEvents> saving = saving_.lock()) saving->Cancel();
+  }
+
+ private:
+  const std::shared_ptr<RequestHandle> running_;
+  const std::weak_ptr<SavingEvents> saving_;  // which may hold who holds this
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_INGEST_SAVING_EVENTS_H_

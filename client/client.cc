@@ -159,6 +159,11 @@ absl::Status Client::CloseSession(uint64_t id) {
       .status();
 }
 
+absl::StatusOr<v1::Document> Client::SaveSession(const v1::SaveSessionRequest& request) {
+  if (state_->sessions != nullptr) return state_->sessions->Save(request);
+  return SaveAt(state_->options, *state_->generation, request);
+}
+
 absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request) {
   if (request.session_id() != 0 && state_->sessions != nullptr) {
     return absl::FailedPreconditionError(

@@ -44,8 +44,8 @@ namespace recollect::client {
 
 struct ClientOptions {
   absl::Duration connect_timeout = absl::Seconds(5);
-  // For each call except ingest, export and import; then DEADLINE_EXCEEDED. Connecting takes no
-  // longer either.
+  // For each call except ingest, export, import and SaveSession; then DEADLINE_EXCEEDED. Connecting
+  // takes no longer either.
   absl::Duration timeout = absl::InfiniteDuration();
   // For a server that asks for keys; sent with every call, as it is. Visible ASCII characters.
   std::string api_key = {};
@@ -148,6 +148,8 @@ class Client {
   absl::StatusOr<v1::Session> OpenSession(const v1::SessionOptions& options);
   absl::StatusOr<v1::Session> GetSession(uint64_t id);
   absl::Status CloseSession(uint64_t id);
+  // Makes a document of the session's text. Without the deadline of other calls.
+  absl::StatusOr<v1::Document> SaveSession(const v1::SaveSessionRequest& request);
   absl::StatusOr<v1::ScoreResponse> Score(const v1::ScoreRequest& request);
 
   absl::StatusOr<v1::ModelInfo> GetModel();

@@ -186,6 +186,23 @@ absl::Status Sessions::Close(uint64_t id) {
   return IsGone(status) ? absl::OkStatus() : status;
 }
 
+absl::StatusOr<v1::Document> Sessions::Save(const v1::SaveSessionRequest& request) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, Find(request.session_id()));
+  ASSIGN_OR_RETURN(const auto busy, Busy<Session>::Take(*session, request.session_id()));
+  for (bool moved = false;; moved = true) {
+    Place place;
+    {
+      MutexLock lock(session->mutex);
+      place = session->place;
+    }
+    v1::SaveSessionRequest there = request;
+    there.set_session_id(place.id);
+    absl::StatusOr<v1::Document> saved = SaveAt(options_, *place.stub, there);
+    if (moved || !IsGone(saved.status())) return saved;
+    RETURN_IF_ERROR(Move(*session, saved.status()));
+  }
+}
+
 absl::StatusOr<GenerateResult> Sessions::Generate(const v1::GenerateRequest& request,
                                                   const GenerateCallbacks& callbacks) {
   ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, Find(request.session_id()));

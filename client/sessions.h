@@ -29,6 +29,7 @@ class Sessions {
   absl::StatusOr<v1::Session> Open(const v1::SessionOptions& options);
   absl::StatusOr<v1::Session> Get(uint64_t id);
   absl::Status Close(uint64_t id);
+  absl::StatusOr<v1::Document> Save(const v1::SaveSessionRequest& request);
   absl::StatusOr<GenerateResult> Generate(const v1::GenerateRequest& request,
                                           const GenerateCallbacks& callbacks);
 

@@ -57,6 +57,16 @@ absl::StatusOr<Response> Call(const ClientOptions& options, Stub& stub,
   return response;
 }
 
+// Saves a session at the server where it lives. Without a deadline: it reads all of the text.
+inline absl::StatusOr<v1::Document> SaveAt(const ClientOptions& options, v1::Generation::Stub& stub,
+                                           const v1::SaveSessionRequest& request) {
+  grpc::ClientContext context;
+  SetKey(options, &context);
+  v1::Document document;
+  RETURN_IF_ERROR(FromGrpc(stub.SaveSession(&context, request, &document)));
+  return document;
+}
+
 }  // namespace recollect::client
 
 #endif  // RECOLLECT_CLIENT_STATE_H_

@@ -140,7 +140,6 @@ absl::StatusOr<std::string> EngineImpl::TextOf(SessionId session) {
                      ": the model has no tokenizer, so it has no text"));
   }
   ASSIGN_OR_RETURN(const SessionLease lease, sessions_.Acquire(session, [] {}));
-  RETURN_IF_ERROR(lease->broken);
   std::string text = lease->text.Get();
   if (!text.empty()) return text;
   return absl::FailedPreconditionError(absl::StrCat("session ", static_cast<uint64_t>(session),

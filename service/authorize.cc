@@ -75,7 +75,10 @@ absl::Status Authorize(const Caller& caller, const v1::RetrieveRequest& request)
 }
 
 absl::Status Authorize(const Caller& caller, const v1::GenerateRequest& request) {
-  return CheckSession(caller, "Generate", request.session());
+  RETURN_IF_ERROR(CheckSession(caller, "Generate", request.session()));
+  if (!request.has_save_as()) return absl::OkStatus();
+  RETURN_IF_ERROR(caller.CheckRight(Right::kFull, "save_as"));
+  return caller.CheckDocument(request.save_as().document_id());
 }
 
 absl::Status Authorize(const Caller& caller, const v1::OpenSessionRequest& request) {
@@ -88,6 +91,11 @@ absl::Status Authorize(const Caller& caller, const v1::GetSessionRequest&) {
 
 absl::Status Authorize(const Caller& caller, const v1::CloseSessionRequest&) {
   return CheckRead(caller, "CloseSession");
+}
+
+absl::Status Authorize(const Caller& caller, const v1::SaveSessionRequest& request) {
+  RETURN_IF_ERROR(caller.CheckRight(Right::kFull, "SaveSession"));
+  return caller.CheckDocument(request.document_id());
 }
 
 absl::Status Authorize(const Caller& caller, const v1::ScoreRequest& request) {

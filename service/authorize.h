@@ -35,6 +35,7 @@ absl::Status Authorize(const access::Caller& caller, const v1::GenerateRequest& 
 absl::Status Authorize(const access::Caller& caller, const v1::OpenSessionRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::GetSessionRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::CloseSessionRequest& request);
+absl::Status Authorize(const access::Caller& caller, const v1::SaveSessionRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::ScoreRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::GetModelRequest& request);
 absl::Status Authorize(const access::Caller& caller, const v1::GetStatsRequest& request);

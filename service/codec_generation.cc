@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/paths.h"
 #include "base/status.h"
 #include "service/codec.h"
 
@@ -72,6 +73,10 @@ absl::StatusOr<engine::GenerateRequest> Decode(const v1::GenerateRequest& reques
   result.ignore_eos = request.ignore_eos();
   result.with_retrievals = request.with_retrievals();
   if (request.has_logprobs()) result.logprobs = request.logprobs();
+  if (request.has_save_as()) {
+    result.save_as = {.id = request.save_as().document_id(),
+                      .replace = request.save_as().replace()};
+  }
   return result;
 }
 
@@ -96,6 +101,17 @@ v1::GenerateResponse EncodeDone(engine::FinishReason reason, const engine::Usage
   out.set_cached_tokens(usage.cached_tokens);
   out.set_dropped_messages(usage.dropped_messages);
   return response;
+}
+
+v1::Saved Encode(const absl::StatusOr<store::DocumentInfo>& saved) {
+  v1::Saved result;
+  if (saved.ok()) {
+    *result.mutable_document() = Encode(*saved);
+    return result;
+  }
+  result.set_error_code(absl::StatusCodeToString(saved.status().code()));
+  result.set_error(ValidUtf8(WithoutPaths(saved.status().message())));
+  return result;
 }
 
 v1::TokenLogprobs Encode(const engine::ChosenLogprob& token) {

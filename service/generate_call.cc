@@ -76,14 +76,20 @@ class Events final : public engine::GenerateEvents {
     *message.mutable_logprobs() = Encode(token);
     call_->Push(std::move(message));
   }
+  void OnSaved(const absl::StatusOr<store::DocumentInfo>& document) override {
+    saved_ = Encode(document);
+  }
   void OnDone(engine::FinishReason reason, const engine::Usage& usage) override {
-    call_->Push(EncodeDone(reason, usage));
+    v1::GenerateResponse message = EncodeDone(reason, usage);
+    if (saved_.has_value()) *message.mutable_done()->mutable_saved() = *std::move(saved_);
+    call_->Push(std::move(message));
     call_->End(absl::OkStatus());
   }
   void OnError(const absl::Status& status) override { call_->End(status); }
 
  private:
   GenerateCall* const call_;
+  std::optional<v1::Saved> saved_;  // with save_as
 };
 
 GenerateCall::GenerateCall(Runtime& runtime, engine::Engine& engine,
@@ -105,6 +111,7 @@ GenerateCall::GenerateCall(Runtime& runtime, engine::Engine& engine,
   }
   decoded->deadline = call_.deadline();
   decoded->account = call_.caller().account();
+  if (decoded->save_as.has_value()) decoded->save_as->peer = call_.peer_address();
   const std::shared_ptr<Cancellation> cancellation = cancellation_;
   cancellation->Set(engine.Generate(*std::move(decoded), std::make_shared<Events>(this)));
 }

@@ -12,6 +12,19 @@
 #include "service/sockets.h"
 
 namespace recollect::service {
+namespace {
+
+// Cancels engine work that another thread begins.
+class LaterHandle final : public engine::RequestHandle {
+ public:
+  void Set(std::shared_ptr<engine::RequestHandle> handle) { cancellation_.Set(std::move(handle)); }
+  void Cancel() override { cancellation_.Cancel(); }
+
+ private:
+  Cancellation cancellation_;
+};
+
+}  // namespace
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
     grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
@@ -59,6 +72,34 @@ grpc::ServerUnaryReactor* GenerationService::CloseSession(grpc::CallbackServerCo
                      RETURN_IF_ERROR(GetOwnSession(engine_, caller, request->id()).status());
                      return engine_.CloseSession(engine::SessionId{request->id()});
                    });
+}
+
+grpc::ServerUnaryReactor* GenerationService::SaveSession(grpc::CallbackServerContext* context,
+                                                         const v1::SaveSessionRequest* request,
+                                                         v1::Document* response) {
+  const auto start = [=, this](const Call& call,
+                               Done done) -> std::shared_ptr<engine::RequestHandle> {
+    const auto handle = std::make_shared<LaterHandle>();
+    const engine::Origin origin{.peer = call.peer_address(),
+                                .owner = call.caller().name(),
+                                .account = call.caller().account()};
+    const absl::Status posted = runtime_.Post([=, this] {
+      handle->Set(engine_.SaveSession(
+          engine::SessionId{request->session_id()},
+          {.id = request->document_id(), .replace = request->replace(), .peer = origin.peer},
+          origin, [response, done](const absl::StatusOr<store::DocumentInfo>& document) {
+            if (document.ok()) *response = Encode(*document);
+            done(document.status());
+          }));
+    });
+    if (!posted.ok()) done(posted);
+    return handle;
+  };
+  const auto authorize = [=, this](const access::Caller& caller) -> absl::Status {
+    RETURN_IF_ERROR(Authorize(caller, *request));
+    return CheckOwnSession(engine_, caller, request->session_id());
+  };
+  return RunAuthorizedAsync(runtime_, "Generation/SaveSession", context, authorize, start);
 }
 
 grpc::ServerUnaryReactor* GenerationService::Score(grpc::CallbackServerContext* context,

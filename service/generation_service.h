@@ -25,6 +25,9 @@ class GenerationService final : public v1::Generation::CallbackService {
   grpc::ServerUnaryReactor* CloseSession(grpc::CallbackServerContext* context,
                                          const v1::CloseSessionRequest* request,
                                          v1::CloseSessionResponse* response) override;
+  grpc::ServerUnaryReactor* SaveSession(grpc::CallbackServerContext* context,
+                                        const v1::SaveSessionRequest* request,
+                                        v1::Document* response) override;
   grpc::ServerUnaryReactor* Score(grpc::CallbackServerContext* context,
                                   const v1::ScoreRequest* request,
                                   v1::ScoreResponse* response) override;

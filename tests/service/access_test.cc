@@ -89,6 +89,9 @@ std::map<std::string, absl::Status> AllCalls(client::Client& client, const std::
   v1::SetMetadataRequest metadata;
   metadata.set_id(id);
   metadata.set_metadata("{}");
+  v1::SaveSessionRequest save;
+  save.set_session_id(99);
+  save.set_document_id(id + "z");
   return {{"GetDocument", client.GetDocument(id).status()},
           {"ListDocuments", client.ListAllDocuments().status()},
           {"ListIngests", client.ListIngests().status()},
@@ -100,6 +103,7 @@ std::map<std::string, absl::Status> AllCalls(client::Client& client, const std::
           {"OpenSession", client.OpenSession(session).status()},
           {"GetSession", client.GetSession(99).status()},
           {"CloseSession", client.CloseSession(99)},
+          {"SaveSession", client.SaveSession(save).status()},
           {"Score", client.Score(score).status()},
           {"GetStats", client.GetStats().status()},
           {"Ingest", client.IngestText(id + "x", client::ReadFrom("text")).status()},
@@ -150,7 +154,8 @@ TEST_F(AccessTest, HealthAndReflectionAreOpen) {
 TEST_F(AccessTest, AKeyThatMayReadMayNotWrite) {
   for (const auto& [call, status] : AllCalls(*As("read"), "a/1")) {
     if (call == "Ingest" || call == "ImportDocument" || call == "DeleteDocument" ||
-        call == "RefreshDocument" || call == "SetMetadata" || call == "CreateBackup") {
+        call == "RefreshDocument" || call == "SetMetadata" || call == "CreateBackup" ||
+        call == "SaveSession") {
       EXPECT_THAT(status,
                   StatusIs(kDenied, "key 'read' has the right 'read', " + call + " needs 'full'"));
     } else if (call == "GetSession" || call == "CloseSession") {
@@ -168,7 +173,7 @@ TEST_F(AccessTest, AKeyThatMayReadMayNotWrite) {
 
 TEST_F(AccessTest, AFullKeyMayDoEverything) {
   for (const auto& [call, status] : AllCalls(*As("full"), "a/1")) {
-    if (call == "GetSession" || call == "CloseSession" || call.ends_with("Backup") ||
+    if (call.ends_with("eSession") || call == "GetSession" || call.ends_with("Backup") ||
         call == "ListBackups") {
       EXPECT_THAT(status, testing::Not(StatusIs(kDenied, ""))) << call;
     } else {
@@ -258,6 +263,22 @@ TEST_F(AccessTest, ASessionIsItsOwnersAlone) {
   EXPECT_THAT(owner->GetSession(id), IsOk());
   EXPECT_THAT(owner->CloseSession(id), IsOk());
   EXPECT_THAT(owner->GetSession(id), StatusIs(kMissing, missing));
+}
+
+TEST_F(AccessTest, WhoMayNotIngestMayNotSave) {
+  v1::GenerateRequest generate;
+  generate.mutable_prompt()->set_text("x");
+  generate.mutable_save_as()->set_document_id("b/2");
+  EXPECT_THAT(As("read")->Generate(generate), StatusIs(kDenied, "save_as needs 'full'"));
+  EXPECT_THAT(As("a")->Generate(generate), StatusIs(kDenied, "document 'b/2'"));
+  EXPECT_EQ(engine_.seen().generate.prompt.text, "") << "nothing was generated";
+  EXPECT_THAT(As("full")->Generate(generate), IsOk());
+  v1::SaveSessionRequest save;
+  save.set_session_id(As("a")->OpenSession({}).value().id());
+  save.set_document_id("a/3");
+  ASSERT_THAT(As("a")->Generate(In(save.session_id())), IsOk());
+  EXPECT_THAT(As("full")->SaveSession(save), StatusIs(kMissing, "no open session"));
+  EXPECT_THAT(As("a")->SaveSession(save), IsOk());
 }
 
 TEST_F(AccessTest, ASessionIsNoWayAroundANewPrefix) {

@@ -185,6 +185,46 @@ TEST_F(ServiceTest, SessionsOpenAreFoundAndClose) {
               Fails(absl::StatusCode::kNotFound, "missing"));
 }
 
+TEST_F(ServiceTest, ASessionIsSavedAsADocument) {
+  v1::GenerateRequest request;
+  request.set_session_id(client_->OpenSession({}).value().id());
+  request.mutable_prompt()->set_text("Say ");
+  ASSERT_TRUE(client_->Generate(request).ok());
+  v1::SaveSessionRequest save;
+  save.set_session_id(request.session_id());
+  save.set_document_id("talk");
+  const auto document = client_->SaveSession(save);
+  ASSERT_TRUE(document.ok()) << document.status();
+  EXPECT_EQ(document->id(), "talk");
+  EXPECT_EQ(client_->ReadText("talk", 0, document->bytes()).value(), "Say Hello");
+  engine_.AddDocument("book", "another text");
+  save.set_document_id("book");
+  EXPECT_THAT(client_->SaveSession(save).status(),
+              Fails(absl::StatusCode::kAlreadyExists, "document \"book\" exists"));
+  save.set_replace(true);
+  EXPECT_TRUE(client_->SaveSession(save).ok());
+  save.set_session_id(12345);
+  EXPECT_EQ(client_->SaveSession(save).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(ServiceTest, AnAnswerSaysWhatItWasSavedAs) {
+  v1::GenerateRequest request;
+  v1::ChatMessage& question = *request.mutable_prompt()->add_messages();
+  question.set_role(v1::CHAT_ROLE_USER);
+  question.set_content("Who?");
+  EXPECT_FALSE(client_->Generate(request).value().done.has_saved());
+  request.mutable_save_as()->set_document_id("talk");
+  const v1::Saved saved = client_->Generate(request).value().done.saved();
+  EXPECT_EQ(saved.document().id(), "talk");
+  EXPECT_FALSE(saved.has_error());
+  EXPECT_EQ(client_->ReadText("talk", 0, saved.document().bytes()).value(),
+            "user: Who?\nassistant: Hello\n");
+  EXPECT_EQ(engine_.seen().generate.save_as->peer, "127.0.0.1");
+  request.mutable_save_as()->set_document_id("a,b");
+  EXPECT_THAT(client_->Generate(request).status(),
+              Fails(absl::StatusCode::kInvalidArgument, "save_as: id: "));
+}
+
 TEST_F(ServiceTest, ASessionOpenedForACallerWhoHasGoneIsClosed) {
   std::promise<void> begun, gone;
   engine_.on_open = [&] {

@@ -205,6 +205,40 @@ def test_sessions_keep_what_they_read(client):
     session.close()  # again
 
 
+def test_a_session_is_saved_as_a_document(client, server):
+    with client.session() as session:
+        with pytest.raises(recollect.FailedPrecondition, match="no text"):
+            session.save("talk")
+        said = "Call me" + session.generate("Call me", max_tokens=6).result().text
+        assert session.save("talk").bytes == len(said.encode()) and client.text("talk").decode() == said
+        said += " and then" + session.generate(" and then", max_tokens=6).result().text
+        session.save("talk")  # it has grown
+        assert client.text("talk").decode() == said
+        with pytest.raises(recollect.AlreadyExists):
+            session.save("novel")
+
+    async def talk():
+        async with recollect.AsyncClient(server.address) as other, await other.session() as session:
+            await session.generate("Call me", max_tokens=6).result()
+            return await session.save("talk", replace=True)
+
+    assert asyncio.run(talk()).bytes < len(said.encode())
+    client.delete("talk")
+
+
+def test_an_answer_says_what_it_was_saved_as(client):
+    result = client.generate("Call me", max_tokens=6, save_as="talk").result()
+    assert result.saved.document.id == "talk" and not result.saved.error
+    assert client.text("talk").decode() == "Call me" + result.text
+    assert client.generate("Call me", max_tokens=2).result().saved is None
+    with pytest.raises(recollect.AlreadyExists, match="save_as: document \"novel\" exists"):
+        client.generate("Call me", max_tokens=2, save_as="novel").result()
+    assert client.generate("Hark", max_tokens=2, save_as="talk", replace=True).result().saved.document
+    with pytest.raises(ValueError, match="replace: only together with save_as"):
+        client.generate("Hark", replace=True)
+    client.delete("talk")
+
+
 def test_sessions_score_piece_by_piece(client):
     lines = TEXT[:6000].decode().splitlines(keepends=True)
     whole = client.score("".join(lines))

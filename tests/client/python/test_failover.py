@@ -117,6 +117,9 @@ def test_a_session_is_opened_again(both, caplog):
         both.restart()
         found.append(session.generate(PROMPTS[3], **SESSION).result().tokens)
         assert found == expected and session.info().positions == positions
+        both.kill_busy(lambda stats: stats.sessions)
+        assert client.text(session.save("talk").id).decode().startswith(PROMPTS[0])
+        both.restart()
         # An answer that nobody has read to its end is not known here.
         next(session.generate(PROMPTS[0], **{**SESSION, "max_tokens": 4000}))
         both.kill_busy(lambda stats: stats.sessions)

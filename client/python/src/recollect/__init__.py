@@ -33,6 +33,7 @@ from recollect.types import (
     Progress,
     Result,
     Retrieval,
+    Saved,
     Scores,
     SessionInfo,
     TokenLogprobs,
@@ -45,7 +46,7 @@ __all__ = [
     "Aborted", "AlreadyExists", "AsyncClient", "AsyncGeneration", "AsyncSession", "Backup", "Cancelled",
     "Client", "DataLoss", "DeadlineExceeded", "Document", "Done", "Event", "FailedPrecondition",
     "GenerateArguments", "Generation", "Hit", "Internal", "InvalidArgument", "Message", "NotFound", "Options", "OutOfRange",
-    "PermissionDenied", "Progress", "RecollectError", "ResourceExhausted", "Result", "Retrieval", "Scores",
+    "PermissionDenied", "Progress", "RecollectError", "ResourceExhausted", "Result", "Retrieval", "Saved", "Scores",
     "Session", "SessionInfo", "TokenLogprobs", "Tokens", "Unauthenticated", "Unavailable", "Unimplemented",
     "UnfinishedIngest", "Usage",
 ]

@@ -122,6 +122,25 @@ class Session:
         return decode(types.SessionInfo, self._client._call(
             self._stub.GetSession, generation_pb2.GetSessionRequest(id=self.id)))
 
+    def save(self, id: str, *, replace: bool = False) -> types.Document:
+        """Makes a document of what the session has read and generated, without passages; the session goes on. Saved
+        again under this id, it takes the place of what it was; `replace`: of any document. Without the timeout of
+        other calls."""
+        try:
+            return self._save(id, replace)
+        except errors.RecollectError as failure:
+            if self._history is None or not _replicas.is_gone(failure, in_session=True):
+                raise
+            self._move(failure, None)
+        return self._save(id, replace)
+
+    def _save(self, id: str, replace: bool) -> types.Document:
+        try:
+            return decode(types.Document, self._stub.SaveSession(
+                _messages.save_request(self.id, id, replace), metadata=self._client._metadata))
+        except grpc.RpcError as error:
+            raise errors.from_grpc(error) from None
+
     def close(self) -> None:
         """Ends the session; harmless if it has ended."""
         try:

@@ -20,16 +20,23 @@ Prompt = str | Sequence[int] | Sequence[types.Message]
 
 CHAT_DEFAULTS: dict[str, Any] = {"max_tokens": 512, "retrievals": True}
 
-_NESTED: dict[str, type[Any]] = {"Hit": types.Hit, "Retrieval": types.Retrieval, "Usage": types.Usage}
+_NESTED: dict[str, type[Any]] = {"Document": types.Document, "Hit": types.Hit, "Retrieval": types.Retrieval,
+                                 "Saved": types.Saved, "Usage": types.Usage}
 
 
 def decode(cls: type[T], message: Message) -> T:
     """A value of `cls`, each of whose fields is the message's field of that name."""
-    by_name = message.DESCRIPTOR.fields_by_name
     assert dataclasses.is_dataclass(cls)
-    values = {f.name: _value(by_name[f.name], getattr(message, f.name))
-              for f in dataclasses.fields(cls)}
-    return cls(**values)
+    return cls(**{f.name: _field(message, f.name) for f in dataclasses.fields(cls)})
+
+
+def _field(message: Message, name: str) -> Any:
+    """None for a message within it that is not there."""
+    descriptor = message.DESCRIPTOR.fields_by_name[name]
+    value = getattr(message, name)
+    if isinstance(value, Message) and not message.HasField(name):
+        return None
+    return _value(descriptor, value)
 
 
 def _value(descriptor: Any, value: Any) -> Any:
@@ -137,6 +144,11 @@ def generate_request(
     fields: dict[str, Any] = dict(arguments)
     fields["with_retrievals"] = fields.pop("retrievals", False)
     sampling = {name: fields.pop(name) for name in _SAMPLING & fields.keys()}
+    save_as, replace = fields.pop("save_as", None), fields.pop("replace", False)
+    if save_as is not None:
+        fields["save_as"] = build(generation.SaveAs, document_id=save_as, replace=replace)
+    elif replace:
+        raise ValueError("replace: only together with save_as")
     return build(
         generation.GenerateRequest,
         session_id=session_id,
@@ -156,6 +168,10 @@ def score_request(
 ) -> generation.ScoreRequest:
     return generation.ScoreRequest(session_id=session_id, session=options, prompt=prompt(text),
                                    flush_after=flush_after, top_logprobs=top_logprobs)
+
+
+def save_request(session_id: int, id: str, replace: bool) -> generation.SaveSessionRequest:
+    return build(generation.SaveSessionRequest, session_id=session_id, document_id=id, replace=replace)
 
 
 def read_text(id: str, begin: int, end: int) -> list[documents.ReadTextRequest]:
@@ -198,6 +214,7 @@ class Collector:
             logprobs=tuple(e for e in self._events if isinstance(e, types.TokenLogprobs)),
             finish_reason=done.reason,
             usage=done.usage,
+            saved=done.saved,
         )
 
 

@@ -381,6 +381,22 @@ class AsyncSession:
         return decode(types.SessionInfo, await self._client._call(
             self._stub.GetSession, generation_pb2.GetSessionRequest(id=self.id)))
 
+    async def save(self, id: str, *, replace: bool = False) -> types.Document:
+        try:
+            return await self._save(id, replace)
+        except errors.RecollectError as failure:
+            if self._history is None or not _replicas.is_gone(failure, in_session=True):
+                raise
+            await self._move(failure, None)
+        return await self._save(id, replace)
+
+    async def _save(self, id: str, replace: bool) -> types.Document:
+        try:
+            return decode(types.Document, await self._stub.SaveSession(
+                _messages.save_request(self.id, id, replace), metadata=self._client._metadata))
+        except grpc.RpcError as error:
+            raise errors.from_grpc(error) from None
+
     async def close(self) -> None:
         try:
             await self._client._call(self._stub.CloseSession,

@@ -151,12 +151,25 @@ class Usage:
 
 
 @dataclass(frozen=True)
+class Saved:
+    """What became of save_as."""
+
+    document: Document | None
+    """None: it was not saved."""
+    error_code: str
+    """Why, "RESOURCE_EXHAUSTED" …"""
+    error: str
+
+
+@dataclass(frozen=True)
 class Done:
     """The last event of a generation."""
 
     reason: str
     """"max_tokens", "stop" or "eos"."""
     usage: Usage
+    saved: Saved | None = None
+    """With save_as."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +195,8 @@ class Result:
     """If asked for."""
     finish_reason: str
     usage: Usage
+    saved: Saved | None = None
+    """With save_as."""
 
 
 @dataclass(frozen=True)
@@ -239,6 +254,11 @@ class GenerateArguments(TypedDict, total=False):
     """Whether there are Retrieval events."""
     logprobs: int
     """There are TokenLogprobs events, with so many of the likeliest tokens (0 to 20)."""
+    save_as: str
+    """Prompt and answer, of a conversation its turns, become this document. It takes the place of one of that id whose
+    text it begins with, as that of a conversation that has grown. Not in a session: Session.save."""
+    replace: bool
+    """With save_as: in place of any document of that id."""
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,7 @@ void Chat(Runtime& runtime, const Request& request, const std::shared_ptr<Answer
   absl::StatusOr<GenerationRequest> decoded =
       DecodeChat(request.body, runtime.options, request.caller);
   if (!decoded.ok()) return SendError(*answer, decoded.status());
+  if (decoded->generate.save_as.has_value()) decoded->generate.save_as->peer = request.peer;
   const Choices::Names names = {"chatcmpl", "chat.completion", "chat.completion.chunk"};
   const auto choices = std::make_shared<Choices>(
       runtime, names, Choices::Form{decoded->stream, decoded->include_usage}, /*count=*/1, answer);

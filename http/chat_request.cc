@@ -9,6 +9,7 @@
 #include "http/chat_messages.h"
 #include "http/fields.h"
 #include "http/request_fields.h"
+#include "http/saved_turn.h"
 
 namespace recollect::http {
 namespace {
@@ -82,6 +83,7 @@ absl::StatusOr<GenerationRequest> DecodeChat(const std::string& body, const Serv
   RETURN_IF_ERROR(TakeSampling(object, generate));
   RETURN_IF_ERROR(TakeMaxTokens(object, generate.max_tokens));
   RETURN_IF_ERROR(TakeLogprobs(object, request));
+  RETURN_IF_ERROR(TakeSaveAs(object, caller, generate));
   RETURN_IF_ERROR(RefuseOthers(object));
   object.erase("metadata");  // names that OpenAI's service keeps with an answer
   RETURN_IF_ERROR(TakeIgnored(object));

@@ -2,9 +2,11 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "http/fields.h"
 #include "http/request_fields.h"
+#include "http/saved_turn.h"
 
 namespace recollect::http {
 
@@ -29,6 +31,11 @@ absl::StatusOr<CompletionRequest> DecodeCompletion(const std::string& body,
   RETURN_IF_ERROR(Take(object, "max_tokens", "an integer", generate.max_tokens));
   ASSIGN_OR_RETURN(generate.max_tokens, MaxTokens("max_tokens", generate.max_tokens));
   RETURN_IF_ERROR(CheckLogprobs("logprobs", request, std::ssize(request.prompts)));
+  RETURN_IF_ERROR(TakeSaveAs(object, caller, generate));
+  if (generate.save_as.has_value() && request.prompts.size() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("save_as: with ", request.prompts.size(), " prompts, expected one"));
+  }
   const std::pair<const char*, json> unbuilt[] = {{"n", 1},
                                                   {"best_of", 1},
                                                   {"suffix", ""},

@@ -99,6 +99,7 @@ void Complete(Runtime& runtime, const Request& request, const std::shared_ptr<An
   absl::StatusOr<CompletionRequest> decoded =
       DecodeCompletion(request.body, runtime.options, request.caller);
   if (!decoded.ok()) return SendError(*answer, decoded.status());
+  if (decoded->generate.save_as.has_value()) decoded->generate.save_as->peer = request.peer;
   const auto choices = std::make_shared<Choices>(
       runtime, Choices::Names{"cmpl", "text_completion", "text_completion"},
       Choices::Form{decoded->stream, decoded->include_usage}, std::ssize(decoded->prompts), answer);

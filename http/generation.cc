@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "http/encode.h"
+#include "http/saved_turn.h"
 
 namespace recollect::http {
 namespace {
@@ -97,6 +98,10 @@ void Generation::OnRetrieval(const engine::Retrieval& retrieval) {
   }
 }
 
+void Generation::OnSaved(const absl::StatusOr<store::DocumentInfo>& document) {
+  saved_ = EncodeSaved(request_.generate.save_as->id, document);
+}
+
 void Generation::OnDone(engine::FinishReason reason, const engine::Usage& usage) {
   if (!EndsSlowly()) return EndIfError(Finish(reason, usage));
   runtime_.Continue([self = shared_from_this(), reason, usage] {
@@ -111,6 +116,7 @@ absl::Status Generation::Finish(engine::FinishReason reason, const engine::Usage
 absl::Status Generation::FinishStream(const char* reason, const engine::Usage& usage) {
   Open();
   json beside = json::object();
+  if (!saved_.is_null()) beside["saved"] = std::move(saved_);
   RETURN_IF_ERROR(AddToEnd(beside, usage));
   choices_->Send(Choice(Further(""), reason), beside);
   choices_->End(index_, nullptr, json::object(), usage);
@@ -121,6 +127,7 @@ absl::Status Generation::FinishWhole(const char* reason, const engine::Usage& us
   json beside = json::object();
   if (request_.show_retrievals)
     beside = {{"retrievals", std::move(retrievals_)}, {"retrievals_left_out", left_out_}};
+  if (!saved_.is_null()) beside["saved"] = std::move(saved_);
   RETURN_IF_ERROR(AddToEnd(beside, usage));
   choices_->End(index_, Choice(Whole(text_), reason), beside, usage);
   return absl::OkStatus();

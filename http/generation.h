@@ -30,6 +30,7 @@ class Generation : public engine::GenerateEvents, public std::enable_shared_from
   void OnTokens(const std::vector<int32_t>& tokens, const std::string& text) override;
   void OnLogprobs(const engine::ChosenLogprob& token) override;
   void OnRetrieval(const engine::Retrieval& retrieval) override;
+  void OnSaved(const absl::StatusOr<store::DocumentInfo>& document) override;
   void OnDone(engine::FinishReason reason, const engine::Usage& usage) override;
   void OnError(const absl::Status& status) override;
 
@@ -74,6 +75,7 @@ class Generation : public engine::GenerateEvents, public std::enable_shared_from
   std::string text_;  // without a stream
   std::optional<Logprobs> logprobs_;
   nlohmann::json retrievals_ = nlohmann::json::array();
+  nlohmann::json saved_;             // of save_as
   int64_t hits_ = 0, left_out_ = 0;  // hits of all retrievals; retrievals beyond the limit
   bool begun_ = false;               // of a stream
 };

@@ -77,6 +77,19 @@ TEST_F(HttpAccessTest, NoKeyAndAWrongOneAreToldTheSame) {
   EXPECT_THAT(CompleteAs("read", "b/1"), StartsWith("HTTP/1.1 200"));
 }
 
+TEST_F(HttpAccessTest, WhoMayNotIngestMayNotSave) {
+  const auto save = [&](const char* key, const char* id) {
+    const json fields = {{"model", "fake"}, {"prompt", "x"}, {"save_as", id}};
+    return Send("POST", "/v1/completions", absl::StrCat("Bearer secret-", key), fields.dump());
+  };
+  EXPECT_THAT(save("read", "c"), StartsWith("HTTP/1.1 403"));
+  EXPECT_THAT(save("read", "c"), HasSubstr("save_as"));
+  EXPECT_THAT(save("a", "b/2"), StartsWith("HTTP/1.1 403"));
+  EXPECT_EQ(engine_.seen().generate.prompt.text, "") << "nothing was generated";
+  EXPECT_THAT(save("a", "a/2"), HasSubstr("\"saved\""));
+  EXPECT_THAT(save("small", "a/3"), StartsWith("HTTP/1.1 429")) << "its quota of documents is 1";
+}
+
 TEST_F(HttpAccessTest, AListHasWhatTheKeyMaySee) {
   const auto ids = [&](const std::string& name, const std::string& query) {
     const json list = Body(Send("GET", "/v1/documents" + query, "Bearer secret-" + name));

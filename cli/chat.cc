@@ -15,7 +15,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/sha256.h"
 #include "base/status.h"
+#include "base/turns_text.h"
 #include "cli/answer_flags.h"
 #include "cli/connection.h"
 #include "cli/json.h"
@@ -35,12 +37,15 @@ constexpr char kCommands[] =
     "  /unmount [NAME]     no longer from this one, or from none\n"
     "  /system TEXT        begin anew with this system message; without TEXT: the model's own\n"
     "  /new                begin anew\n"
+    "  /save [ID]          keep the conversation as this document; without ID: no longer\n"
     "  /help               this list\n"
     "  /quit               end; so does ctrl-D. ctrl-C stops an answer\n";
 
 struct ChatOptions {
   SessionFlags session;
   std::string system;
+  std::string save;             // empty: it is not saved
+  bool replace = false;         // with `save`
   v1::GenerateRequest request;  // the rest
 };
 
@@ -66,6 +71,9 @@ class Chat {
     message.set_role(role);
     message.set_content(content);
   }
+  void BeginAnew(const std::string& system);
+  void Save(const std::string& id);
+  void PrintSaved(const v1::Saved& saved) const;
   void Mount(absl::string_view names);
   void Unmount(absl::string_view name);
   void PrintMounts() const;
@@ -102,6 +110,53 @@ void Chat::Unmount(absl::string_view name) {
   PrintMounts();
 }
 
+// Another conversation does not take the place of the one that was saved.
+void Chat::BeginAnew(const std::string& system) {
+  if (request_.has_save_as()) {
+    std::fprintf(stderr, "(no longer saved as %s)\n",
+                 model::EscapeInvisible(request_.save_as().document_id()).c_str());
+  }
+  request_.clear_save_as();
+  Begin(system);
+}
+
+// What there is of it at once, the rest turn by turn.
+void Chat::Save(const std::string& id) {
+  request_.clear_save_as();
+  if (id.empty()) return;
+  std::vector<ChatMessage> messages;
+  for (const v1::ChatMessage& message : request_.prompt().messages()) {
+    const ChatRole role = message.role() == v1::CHAT_ROLE_SYSTEM ? ChatRole::kSystem
+                          : message.role() == v1::CHAT_ROLE_USER ? ChatRole::kUser
+                                                                 : ChatRole::kAssistant;
+    messages.push_back({role, message.content()});
+  }
+  const std::string text = TurnsText(messages);
+  if (!text.empty()) {
+    v1::Saved saved;
+    const auto there = client_.GetDocument(id);
+    const bool grown =
+        there.ok() &&
+        Sha256Hex(text.substr(0, static_cast<size_t>(there->bytes()))) == there->sha256();
+    const auto document = client_.IngestText(id, client::ReadFrom(text), nullptr, {}, grown);
+    if (document.ok()) *saved.mutable_document() = *document;
+    saved.set_error(std::string(document.status().message()));
+    PrintSaved(saved);
+    if (!document.ok()) return;
+  }
+  request_.mutable_save_as()->set_document_id(id);
+}
+
+void Chat::PrintSaved(const v1::Saved& saved) const {
+  if (saved.has_document()) {
+    std::fprintf(stderr, "(saved as %s: %lld tokens)\n",
+                 model::EscapeInvisible(saved.document().id()).c_str(),
+                 static_cast<long long>(saved.document().tokens()));
+  } else {
+    std::fprintf(stderr, "(not saved: %s)\n", model::EscapeInvisible(saved.error()).c_str());
+  }
+}
+
 bool Chat::Command(absl::string_view line) {
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(line, absl::MaxSplits(' ', 1));
@@ -113,7 +168,9 @@ bool Chat::Command(absl::string_view line) {
   } else if (command == "/unmount") {
     Unmount(argument);
   } else if (command == "/new" || command == "/system") {
-    Begin(std::string(argument));
+    BeginAnew(std::string(argument));
+  } else if (command == "/save") {
+    Save(std::string(argument));
   } else {
     std::fputs(kCommands, stderr);
   }
@@ -160,6 +217,7 @@ absl::Status Chat::Ask(const std::string& question) {
                  static_cast<long long>(dropped));
   }
   PrintCitations(client_, result->retrievals, stderr);
+  if (result->done.has_saved()) PrintSaved(result->done.saved());
   return absl::OkStatus();
 }
 
@@ -180,6 +238,9 @@ absl::Status Talk(const Options& common, const ChatOptions& options) {
   v1::GenerateRequest request = options.request;
   ASSIGN_OR_RETURN(*request.mutable_session(), ToSessionOptions(options.session));
   RETURN_IF_ERROR(CheckUtf8("--system", options.system));
+  RETURN_IF_ERROR(CheckUtf8("--save", options.save));
+  if (!options.save.empty()) request.mutable_save_as()->set_document_id(options.save);
+  if (options.replace) request.mutable_save_as()->set_replace(true);
   request.set_with_retrievals(true);
   if (!request.has_max_tokens()) request.set_max_tokens(kMaxTokens);
   ASSIGN_OR_RETURN(const auto connection,
@@ -213,6 +274,12 @@ void AddChat(CLI::App& app, Command& command) {
   auto options = std::make_shared<ChatOptions>();
   verb->add_option("--system", options->system, "System message (default: the model's own)")
       ->type_name("TEXT");
+  CLI::Option* const save =
+      verb->add_option("--save", options->save,
+                       "Keep the conversation as this document, after each answer")
+          ->type_name("ID");
+  verb->add_flag("--replace", options->replace, "Replace any document that has this ID")
+      ->needs(save);
   AddSessionFlags(*verb, options->session);
   AddAnswerFlags(*verb, options->request);
   verb->get_option("--max-tokens")->default_str(absl::StrCat(kMaxTokens));
@@ -220,6 +287,8 @@ void AddChat(CLI::App& app, Command& command) {
       "\nExamples:\n"
       "  recollect chat --mount minutes\n"
       "  echo 'Who was in the chair?' | recollect chat --mount minutes,notes\n"
+      "  recollect chat --save talks/monday\n"
+      "  recollect chat --mount 'talks/*'\n"
       "\n"
       "Each line of standard input is a question. Answers go to standard output; where they were "
       "found goes\nto standard error. On a terminal, commands are:\n",

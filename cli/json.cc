@@ -130,6 +130,7 @@ Json ToJson(const client::GenerateResult& result) {
                {"usage", done["usage"]}};
   if (!result.retrievals.empty()) json["retrievals"] = ToJsonArray(result.retrievals);
   if (!result.logprobs.empty()) json["logprobs"] = ToJsonArray(result.logprobs);
+  if (result.done.has_saved()) json["saved"] = done["saved"];
   return json;
 }
 

@@ -109,6 +109,42 @@ TEST_F(ChatCliTest, EachLineIsATurnAndAnswersSayWhereTheyWereFound) {
             first["prompt_tokens"].get<int64_t>());
 }
 
+TEST_F(ChatCliTest, AConversationIsKeptAsADocument) {
+  const auto text_of = [&](const std::string& id) {
+    const ProcessResult text =
+        Run({"docs", "text", id, "--model", Path("tiny.gguf"), "--data-dir", Path("data")});
+    EXPECT_EQ(text.exit_code, 0) << text.err;
+    return text.out;
+  };
+  const auto answers = Lines(Chat({"--save", "talk"}, "Who saw the whale?\nAnd when?\n"));
+  ASSERT_EQ(answers.size(), 2u);
+  EXPECT_EQ(answers[1]["saved"]["document"]["id"], "talk");
+  const std::string text = text_of("talk");
+  EXPECT_THAT(text, testing::StartsWith("user: Who saw the whale?\n"));
+  EXPECT_THAT(text, HasSubstr("\nuser: And when?\n"));
+  // Another conversation under that name: refused before it is answered, unless that is meant.
+  const ProcessResult other = Chat({"--save", "talk"}, "Something else\n");
+  EXPECT_EQ(other.exit_code, kConflict) << other.err;
+  EXPECT_EQ(other.out, "");
+  EXPECT_EQ(text_of("talk"), text);
+  EXPECT_EQ(Lines(Chat({"--save", "talk", "--replace"}, "Something else\n")).size(), 1u);
+  EXPECT_THAT(text_of("talk"), testing::StartsWith("user: Something else\n"));
+  EXPECT_EQ(Chat({"--replace"}, "x\n").exit_code, kUsage);
+}
+
+TEST_F(ChatCliTest, AConversationIsKeptFromTheCommandOn) {
+  const ProcessResult talk =
+      Chat({}, "Who?\n/save talk\nWhen?\n/save\nWhere?\n/save talk\n/new\nAnother\n");
+  EXPECT_EQ(Lines(talk).size(), 4u);
+  EXPECT_THAT(talk.err, HasSubstr("(saved as talk: "));
+  EXPECT_THAT(talk.err, HasSubstr("(no longer saved as talk)"));
+  const ProcessResult text =
+      Run({"docs", "text", "talk", "--model", Path("tiny.gguf"), "--data-dir", Path("data")});
+  EXPECT_THAT(text.out, testing::StartsWith("user: Who?\n"));
+  EXPECT_THAT(text.out, HasSubstr("\nuser: Where?\n"));
+  EXPECT_THAT(text.out, testing::Not(HasSubstr("Another")));
+}
+
 // With a memory adapter, as `model add smollm2` brings it.
 TEST_F(ChatCliTest, ANewDataDirectoryTakesTheChatModelAndKeepsIt) {
   namespace fs = std::filesystem;

@@ -226,6 +226,25 @@ TEST_F(FailoverE2eTest, ASessionIsOpenedAgainAndAnswersTheSame) {
   EXPECT_EQ(client->GetSession(id).status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST_F(FailoverE2eTest, ASessionIsSavedWhereItIsOpenedAgain) {
+  StartBoth();
+  const auto client = ConnectToBoth();
+  v1::GenerateRequest request;
+  request.set_session_id(client->OpenSession({}).value().id());
+  request.mutable_prompt()->set_text("the grey whale");
+  request.set_max_tokens(8);
+  const std::string said = "the grey whale" + client->Generate(request).value().text;
+  v1::SaveSessionRequest save;
+  save.set_session_id(request.session_id());
+  save.set_document_id("talk");
+  Kill(Find([](client::Client& at) { return at.GetStats().value().sessions() > 0; }));
+  const auto saved = client->SaveSession(save);
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_EQ(client->ReadText("talk", 0, saved->bytes()).value(), said);
+  save.set_session_id(99);
+  EXPECT_EQ(client->SaveSession(save).status().code(), absl::StatusCode::kNotFound);
+}
+
 // Each server has a store of its own: the other begins anew, and gets the input from its start.
 TEST_F(FailoverE2eTest, AnIngestGoesOnAtAnotherWithoutAHole) {
   StartBoth();

@@ -10,9 +10,9 @@
 
 #include "absl/status/status.h"
 #include "base/mutex.h"
-#include "engine/streams.h"
 #include "engine/ingest/save_text.h"
 #include "engine/session/session_text.h"
+#include "engine/streams.h"
 
 namespace recollect::engine {
 

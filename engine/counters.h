@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "base/histogram.h"
 #include "base/mutex.h"
+#include "engine/stats.h"
 #include "engine/types.h"
 
 namespace recollect::engine {
@@ -46,15 +47,7 @@ class LatencyWindow {
 };
 
 // Thread-safe. Counters are read one by one, so a snapshot is not of one instant.
-struct Counters {
-  std::atomic<int64_t> hits_memory{0}, hits_states{0}, hits_store{0};
-  std::atomic<int64_t> store_reads{0}, store_read_bytes{0}, staged_chunks{0};
-  std::atomic<int64_t> data_loss{0};
-  std::atomic<int64_t> generated_tokens{0}, prompt_tokens{0}, ingested_tokens{0};
-  std::atomic<int64_t> prefix_mounts{0}, prefix_tokens{0};
-  std::atomic<int64_t> cached_prompt_tokens{0};
-  std::atomic<int64_t> steps{0};
-  std::atomic<int64_t> indexes_made{0};
+struct Counters : Counts {
   std::atomic<int64_t> running{0};
   LatencyWindow landmark_steps, store_read_ms;
   Histogram time_to_first_token_s{kRequestSeconds};
@@ -78,7 +71,7 @@ struct Counters {
 
   // Must be called once for every error of the store.
   void CountError(const absl::Status& status) {
-    if (absl::IsDataLoss(status)) ++data_loss;
+    if (absl::IsDataLoss(status)) ++data_loss_errors;
   }
 };
 

@@ -154,6 +154,7 @@ absl::Status EngineImpl::health() const {
 
 EngineStats EngineImpl::stats() const {
   EngineStats stats;
+  static_cast<Counts&>(stats) = counters_;
   stats.sessions = sessions_.size();
   stats.running_requests = counters_.running;
   stats.queued_requests = std::max<int64_t>(outstanding_ - stats.running_requests, 0);
@@ -167,7 +168,6 @@ EngineStats EngineImpl::stats() const {
   stats.chunk_states_format =
       options_.chunk_states_format == ChunkStatesFormat::kBf16 ? "bf16" : "mxint8";
   stats.indexed_documents = mounts_.listed_documents();
-  stats.indexes_made = counters_.indexes_made;
   stats.landmark_bytes = mounts_.used_bytes();
   stats.landmark_budget_bytes = mounts_.budget_bytes();
   stats.landmark_sketch_chunks = landmarks_->sketched_keys();
@@ -185,7 +185,6 @@ EngineStats EngineImpl::stats() const {
   stats.cached_prompts = prompts_.size();
   stats.prompt_cache_bytes = prompts_.bytes();
   stats.prompt_cache_budget_bytes = options_.prompt_cache_bytes;
-  stats.cached_prompt_tokens = counters_.cached_prompt_tokens;
   store::StoreState store = store_->state();
   stats.store_bytes = store.bytes;
   stats.store_free_bytes = store.free_bytes;
@@ -202,21 +201,8 @@ EngineStats EngineImpl::stats() const {
   stats.device_free_bytes = room.free_bytes;
   stats.device_total_bytes = room.total_bytes;
   stats.graph_launches = backend_->graph_launches();
-  stats.chunk_hits_memory = counters_.hits_memory;
-  stats.chunk_hits_states = counters_.hits_states;
-  stats.chunk_hits_store = counters_.hits_store;
-  stats.store_reads = counters_.store_reads;
-  stats.store_read_bytes = counters_.store_read_bytes;
   stats.store_read_p50_ms = counters_.store_read_ms.Percentile(0.5);
   stats.store_read_p99_ms = counters_.store_read_ms.Percentile(0.99);
-  stats.staged_chunks = counters_.staged_chunks;
-  stats.data_loss_errors = counters_.data_loss;
-  stats.generated_tokens = counters_.generated_tokens;
-  stats.prompt_tokens = counters_.prompt_tokens;
-  stats.ingested_tokens = counters_.ingested_tokens;
-  stats.prefix_mounts = counters_.prefix_mounts;
-  stats.prefix_tokens = counters_.prefix_tokens;
-  stats.steps = counters_.steps;
   stats.landmark_step_p50_ms = counters_.landmark_steps.Percentile(0.5);
   stats.landmark_step_p99_ms = counters_.landmark_steps.Percentile(0.99);
   stats.time_to_first_token_s = counters_.time_to_first_token_s.values();

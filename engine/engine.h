@@ -26,6 +26,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "engine/stats.h"
 #include "engine/streams.h"
 #include "engine/types.h"
 #include "store/document_store.h"

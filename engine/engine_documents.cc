@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<store::DocumentInfo>> EngineImpl::ListDocuments(
   counters_.CountError(page.status());
   if (!page.ok()) return page;
   for (const store::DocumentInfo& info : *page) {
-    if (!info.damage.empty()) ++counters_.data_loss;
+    if (!info.damage.empty()) ++counters_.data_loss_errors;
   }
   return page;
 }

@@ -12,7 +12,6 @@
 #include "absl/time/time.h"
 #include "access/account.h"
 #include "base/chat_message.h"
-#include "base/histogram.h"
 #include "base/types.h"
 
 namespace recollect::engine {
@@ -298,58 +297,6 @@ struct SessionInfo {
   int64_t positions = 0;
   int64_t own_chunks = 0;
   std::string owner = {};  // as it was opened
-};
-
-// A snapshot; Admin.GetStats and GET /v1/stats return it under these names (engine/stats_fields.h),
-// the histograms only GET /metrics. Bytes are current, the rest are counts since start.
-struct EngineStats {
-  int64_t sessions = 0;
-  int64_t queued_requests = 0;
-  int64_t running_requests = 0;
-  int64_t ingests = 0;                                        // open streams
-  int64_t max_sessions = 0, max_queued = 0, max_ingests = 0;  // as in EngineOptions
-  std::string backend;                                        // Backend::name
-  std::string landmark_index;                                 // LandmarkIndex::name
-  std::string index;  // EngineOptions::index: "exact", "ivf", "auto"
-  // Documents whose loaded keys are searched approximately; indexes made since start.
-  int64_t indexed_documents = 0, indexes_made = 0;
-  int64_t landmark_bytes = 0, landmark_budget_bytes = 0;
-  // The number of chunks from which on a document's keys have a sketch, and the bytes that it adds
-  // to each key; 0: none have one.
-  int64_t landmark_sketch_chunks = 0, landmark_sketch_key_bytes = 0;
-  std::string chunk_states_format;  // of EngineOptions: "mxint8" or "bf16"
-  int64_t memory_bytes = 0, memory_budget_bytes = 0;
-  int64_t chunk_states_bytes = 0, chunk_states_budget_bytes = 0;
-  int64_t state_bytes = 0, state_budget_bytes = 0;
-  // States of ended requests that are kept for prompts that begin alike: their number and bytes,
-  // which state_bytes counts, too. Tokens of prompts that did not have to be read because of them.
-  int64_t cached_prompts = 0, prompt_cache_bytes = 0, prompt_cache_budget_bytes = 0;
-  int64_t cached_prompt_tokens = 0;
-  int64_t store_bytes = 0;
-  int64_t store_free_bytes = 0;  // of its disk; 0: unknown, or it is in memory
-  bool store_read_only = false;  // as store::StoreState, like the next
-  int64_t store_cache_bytes = 0, store_cache_budget_bytes = 0;
-  int64_t store_cache_hits = 0, store_cache_misses = 0, store_cache_damaged = 0;
-  bool store_cache_read_only = false;
-  // Bytes in tables, by kind of record, without unwritten data; empty: the store is in memory.
-  std::vector<std::pair<std::string, int64_t>> store_table_bytes;
-  int64_t device_free_bytes = 0, device_total_bytes = 0;  // of the device in use; 0 without one
-  int64_t chunk_hits_memory = 0, chunk_hits_states = 0, chunk_hits_store = 0;
-  // Chunks that were not on the device: batched reads from the store, then uploads.
-  int64_t store_reads = 0, store_read_bytes = 0, staged_chunks = 0;
-  double store_read_p50_ms = 0, store_read_p99_ms = 0;  // of the last 1024 batched reads
-  int64_t data_loss_errors = 0;
-  // prompt_tokens counts the prompts of all requests that were read to their end.
-  int64_t generated_tokens = 0, prompt_tokens = 0, ingested_tokens = 0;
-  // Prefixes restored, and their tokens; the last token of each is run again.
-  int64_t prefix_mounts = 0, prefix_tokens = 0;
-  int64_t steps = 0;
-  int64_t graph_launches = 0;  // Backend::graph_launches
-  double landmark_step_p50_ms = 0,
-         landmark_step_p99_ms = 0;  // last 1024 landmark steps while decoding, with retrieval
-  // Durations since start, in seconds; of landmark steps by the slowest tier that they read from.
-  HistogramValues time_to_first_token_s, inter_token_s, store_read_s;
-  HistogramValues landmark_step_memory_s, landmark_step_states_s, landmark_step_store_s;
 };
 
 }  // namespace recollect::engine

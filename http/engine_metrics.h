@@ -3,7 +3,7 @@
 #define RECOLLECT_HTTP_ENGINE_METRICS_H_
 
 #include "base/metrics.h"
-#include "engine/types.h"
+#include "engine/stats.h"
 
 namespace recollect::http {
 

@@ -3,7 +3,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/process.h"
-#include "engine/stats_fields.h"
+#include "engine/stats.h"
 #include "model/model.h"
 #include "nlohmann/json.hpp"
 
@@ -36,7 +36,9 @@ nlohmann::ordered_json ToJson(const model::Model& model) {
 void Stats(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answer) {
   nlohmann::ordered_json out = {{"object", "stats"}};
   const engine::EngineStats stats = runtime.engine.stats();
-  engine::VisitFields(stats, [&out](const char* name, const auto& value) { out[name] = value; });
+  engine::VisitFields(stats, [&out](const engine::Statistic& statistic, const auto& value) {
+    out[statistic.name] = value;
+  });
   out["resident_bytes"] = ReadProcess().resident_bytes;
   out["uptime_s"] = absl::ToDoubleSeconds(SteadyNow() - runtime.start);
   out["model"] = {{"name", runtime.options.model_name}};

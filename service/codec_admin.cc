@@ -3,7 +3,7 @@
 #include <type_traits>
 
 #include "base/check.h"
-#include "engine/stats_fields.h"
+#include "engine/stats.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 #include "model/model.h"
@@ -96,8 +96,9 @@ v1::ModelInfo Encode(const model::Model& model, const std::string& name) {
 
 v1::Stats Encode(const engine::EngineStats& stats) {
   v1::Stats out;
-  engine::VisitFields(stats,
-                      [&out](const char* name, const auto& value) { SetField(name, value, out); });
+  engine::VisitFields(stats, [&out](const engine::Statistic& statistic, const auto& value) {
+    SetField(statistic.name, value, out);
+  });
   return out;
 }
 

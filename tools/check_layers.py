@@ -38,6 +38,7 @@ FORBIDDEN = {
     "engine/ingest": ("engine/engine.h", *BACKENDS),
     "engine/engine.cc": BACKENDS,
     "engine/engine.h": ("engine/backend", "kernels", "model", *INSIDE),
+    "engine/stats.h": ("engine/backend", "kernels", "model", *INSIDE),
     "engine/streams.h": ("engine/backend", "kernels", "model", *INSIDE),
     "engine/types.h": ("engine/backend", "kernels", "model", *INSIDE),
     "service": ("engine/backend", *INSIDE),

@@ -35,9 +35,9 @@ int64_t ChunkTiers::LookUp(std::span<WantedChunk> wanted) {
       ++missing;
     }
   }
-  counters_.hits_memory += memory;
-  counters_.hits_states += states;
-  counters_.hits_store += missing;
+  counters_.chunk_hits_memory += memory;
+  counters_.chunk_hits_states += states;
+  counters_.chunk_hits_store += missing;
   return missing;
 }
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "engine/stats_fields.h"
+#include "engine/stats.h"
 #include "google/protobuf/descriptor.h"
 #include "model/model.h"
 #include "service/codec.h"
@@ -188,7 +188,7 @@ TEST(EncodeTest, Stats) {
 TEST(EncodeTest, StatsHaveAllFieldsOfTheEngine) {
   std::set<std::string> names = {"rpcs", "resident_bytes", "uptime_s"};  // of the server
   engine::VisitFields(engine::EngineStats(),
-                      [&names](const char* name, const auto&) { names.insert(name); });
+                      [&names](const auto& row, const auto&) { names.insert(row.name); });
   const google::protobuf::Descriptor& message = *v1::Stats::descriptor();
   std::set<std::string> fields;
   for (int i = 0; i < message.field_count(); ++i) fields.insert(message.field(i)->name());

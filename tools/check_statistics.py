@@ -27,10 +27,10 @@ def read_table():
     for kind, names in re.findall(rf"(?m)^  ({'|'.join(TYPES)}) ([a-z]\w*(?: = \w+)?(?:,\s+\w+(?: = \w+)?)*);", text):
         members |= dict.fromkeys(re.findall(r"([a-z]\w*)(?: = \w+)?(?:,|$)", names), kind)
     labels = dict(re.findall(r'\{"(recollect_\w+)", "(\w+)",', text))
-    found = re.findall(rf'\{{"(\w+)", &EngineStats::(\w+),\s*{STRINGS}(?:,\s*"(\w+)")?(?:,\s*"(\w+)")?\}}', text)
-    assert len(found) == text.count(", &EngineStats::"), f"{TABLE}: a row in a form that tools/check_statistics.py cannot read"
-    for name, member, text_of, metric, label in found:
-        field, kind = TYPES[members[member]]
+    found = re.findall(rf'\{{NAMED\((\w+)\),\s*{STRINGS}(?:,\s*"(\w+)")?(?:,\s*"(\w+)")?\}}', text)
+    assert len(found) == text.count("{NAMED("), f"{TABLE}: a row in a form that tools/check_statistics.py cannot read"
+    for name, text_of, metric, label in found:
+        field, kind = TYPES[members[name]]
         yield name, field, joined(text_of), metric, kind, labels[metric] if label else ""
 
 

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <set>
 #include <string>
+#include <utility>
 #include <variant>
 
 namespace recollect::engine {
@@ -23,13 +24,11 @@ TEST(StatsTest, EveryMemberHasARow) {
   EXPECT_LT(sizeof(EngineStats) - bytes, sizeof(int64_t)) << "more than what aligns members";
 }
 
-TEST(StatsTest, ARowIsTheOnlyOneOfItsNameMemberAndMetric) {
+TEST(StatsTest, ARowIsTheOnlyOneOfItsNameAndMetric) {
   std::set<std::string> names;
   std::set<std::pair<std::string, std::string>> metrics;
   for (const Statistic& row : kStatistics) {
     EXPECT_TRUE(names.insert(row.name).second) << row.name;
-    for (const Statistic& other : kStatistics)
-      EXPECT_TRUE(&row == &other || row.member != other.member) << row.name << ", " << other.name;
     if (row.metric == nullptr) continue;
     const std::string label = row.label == nullptr ? "" : row.label;
     EXPECT_TRUE(metrics.insert({row.metric, label}).second) << row.metric << ", " << label;

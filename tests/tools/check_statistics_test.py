@@ -7,8 +7,8 @@ import sys
 import tempfile
 
 TABLE, PROTO, PAGE = "engine/stats.h", "proto/recollect/v1/admin.proto", "docs/metrics.md"
-STEPS_ROW = '    {"steps", &EngineStats::steps, "Steps of the batch.", "recollect_steps_total"},\n'
-CACHED_ROW = '    {"cached_words", &EngineStats::cached_words,\n     "Words \\"kept\\" "\n     "in RAM.", "recollect_cached_words"},\n'
+STEPS_ROW = '    {NAMED(steps), "Steps of the batch.", "recollect_steps_total"},\n'
+CACHED_ROW = '    {NAMED(cached_words), "Words \\"kept\\" "\n     "in RAM.", "recollect_cached_words"},\n'
 # A file, what stands in it, what takes its place, what is said; whether --write repairs it.
 CASES = [
     (PROTO, "  int64 steps = 18;", "  reserved 18;", "int64 steps = 60;", True),

@@ -8,7 +8,7 @@ import time
 
 
 class Server:
-    def __init__(self, binary, model, descriptors=None):
+    def __init__(self, binary, model, descriptors=None, flags=()):
         self.binary = binary
         self.directory = tempfile.TemporaryDirectory()
 
@@ -19,13 +19,14 @@ class Server:
         self.log = open(os.path.join(self.directory.name, "log"), "w+")
         self.process = subprocess.Popen(
             [binary, "serve", "--data-dir", os.path.join(self.directory.name, "data"), "--model", model,
-             "--grpc-listen", "127.0.0.1:0", "--log-level", "warning", "--json"],
+             "--grpc-listen", "127.0.0.1:0", "--log-level", "warning", "--json", *flags],
             stdout=subprocess.PIPE, stderr=self.log, preexec_fn=limit, text=True)
         line = self.process.stdout.readline()
         if not line:
             self.kill()
             raise RuntimeError(self.log_text())
-        self.address = json.loads(line)["grpc"]
+        ready = json.loads(line)
+        self.address, self.http = ready["grpc"], ready.get("http")
         self.port = int(self.address.rsplit(":", 1)[1])
 
     def log_text(self):

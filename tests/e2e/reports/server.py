@@ -10,12 +10,12 @@ import time
 WAIT = 300  # seconds; on a busy machine everything takes its time
 
 
-def wait_until(condition, what):
+def wait_until(condition, what, pause=0.02):
     end = time.monotonic() + WAIT
     while not condition():
         if time.monotonic() > end:
             raise AssertionError(f"not within {WAIT} s: {what}")
-        time.sleep(0.02)
+        time.sleep(pause)
 
 
 class Answer:

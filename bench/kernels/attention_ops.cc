@@ -1,4 +1,5 @@
 // Softmax attention over the cache of a layer.
+#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
@@ -6,6 +7,7 @@
 
 #include "bench/kernels/op_report.h"
 #include "kernels/range_attention/range_attention.h"
+#include "kernels/range_attention/range_attention_bf16.h"
 
 namespace recollect::bench {
 namespace {
@@ -72,7 +74,7 @@ void BenchRangeAttention(OpReport& report) {
   AddRangeAttention(report, "encoder attention", kShape, {{part}, all, kRows, kRows});
 }
 
-// The same over a cache in bf16.
+// The same over a cache in bf16, by the code of every unit that multiplies pairs, too.
 void AddRangeAttentionOfBf16(OpReport& report, const std::string& op, const RangeShape& shape,
                              const Reads& reads) {
   const int64_t rows = std::ssize(reads.sets);
@@ -87,16 +89,26 @@ void AddRangeAttentionOfBf16(OpReport& report, const std::string& op, const Rang
   }
   const Bf16KvSpan part{keys.data(), values.data(), 0};
   std::vector<float> out(rows * width);
+  const Work work{4.0 * static_cast<double>(rows * width) * reads.entries_per_row,
+                  Floats(2 * rows * width + reads.entries * kv_width),
+                  report.ceilings().bf16_flops};
   ForEachFast([&](Isa isa) {
     OpContext ctx(isa);
-    report.Add(op + " " + std::to_string(rows), IsaName(isa), rows,
-               {4.0 * static_cast<double>(rows * width) * reads.entries_per_row,
-                Floats(2 * rows * width + reads.entries * kv_width), report.ceilings().bf16_flops},
-               [&] {
-                 RangeAttentionOfBf16(ctx, shape, q.data(), width, rows, {part, part, part},
-                                      reads.sets.data(), out.data());
-               });
+    if (PairCodeOf(ctx, shape) != nullptr) return;  // below, by its own name
+    report.Add(op + " " + std::to_string(rows), IsaName(isa), rows, work, [&] {
+      RangeAttentionOfBf16(ctx, shape, q.data(), width, rows, {part, part, part}, reads.sets.data(),
+                           out.data());
+    });
   });
+  OpContext ctx;
+  std::vector<PairCode> codes = PairCodes(DetectIsa());
+  std::reverse(codes.begin(), codes.end());
+  for (const PairCode& code : codes) {
+    report.Add(op + " " + std::to_string(rows), code.name, rows, work, [&] {
+      RangeAttentionByPairs(ctx, code, shape, q.data(), width, rows, {part, part, part},
+                            reads.sets.data(), out.data());
+    });
+  }
 }
 
 // SmolLM2-135M: 9 heads read 3 of keys and values. The last rows of so many positions.
@@ -107,7 +119,7 @@ void BenchGroupedAttention(OpReport& report) {
                            values = Numbers(kMost * kKvWidth, 2);
   const KvSpan part{keys.data(), values.data()};
   for (int64_t positions : {int64_t{256}, int64_t{512}, int64_t{2048}, kMost}) {
-    for (int64_t rows : {int64_t{1}, kRows}) {
+    for (int64_t rows : {int64_t{1}, kRows, 4 * kRows}) {
       std::vector<RangeSet> sets(rows);
       for (int64_t r = 0; r < rows; ++r) sets[r].ranges[2] = {0, positions - rows + 1 + r};
       const Reads reads{{part, part, part},
@@ -115,7 +127,7 @@ void BenchGroupedAttention(OpReport& report) {
                         static_cast<double>(positions) - 0.5 * static_cast<double>(rows - 1),
                         positions};
       const std::string op = "9/3 heads, " + std::to_string(positions);
-      AddRangeAttention(report, op, kShape, reads);
+      if (rows <= kRows) AddRangeAttention(report, op, kShape, reads);
       AddRangeAttentionOfBf16(report, op + ", bf16 cache,", kShape, reads);
     }
   }

@@ -1,6 +1,7 @@
 // Products of many rows on AMX: 16 rows of codes times a panel of 16 outputs, 32 numbers at a time,
 // since each group of 32 has scales of its own. A panel is unpacked to 8 bits once and then
 // multiplied with every 16 rows.
+#include "kernels/cpu/tile_config.h"
 #include "kernels/gemm/quant_rows_simd.h"
 
 namespace recollect::kernels::avx512 {
@@ -9,31 +10,18 @@ namespace {
 constexpr int kTileRows = kQuantTileRows;
 constexpr int kGroupBytes = kQuantGroup * kQuantPanel;  // of unpacked codes
 
-struct TileConfig {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t bytes_per_row[16] = {};
-  uint8_t rows[16] = {};
-};
-static_assert(sizeof(TileConfig) == 64);
-
 // Tiles 0 and 1 are sums [16 rows][16 outputs], 2 and 3 codes of rows [16][kNumbers], 4 and 5
 // codes of outputs [kNumbers / 4][16 outputs][4].
 consteval TileConfig ConfigOf(int numbers) {
   TileConfig config;
   for (int t = 0; t < 2; ++t) {
-    config.bytes_per_row[t] = kQuantPanel * sizeof(int32_t);
-    config.rows[t] = kTileRows;
-    config.bytes_per_row[2 + t] = static_cast<uint16_t>(numbers);
-    config.rows[2 + t] = kTileRows;
-    config.bytes_per_row[4 + t] = kQuantLine;
-    config.rows[4 + t] = static_cast<uint8_t>(numbers / 4);
+    config.Set(t, kTileRows, kQuantPanel * sizeof(int32_t));
+    config.Set(2 + t, kTileRows, numbers);
+    config.Set(4 + t, numbers / 4, kQuantLine);
   }
   return config;
 }
 
-// Constants: GCC's intrinsic does not say that it reads all of the configuration.
 alignas(64) constexpr TileConfig kConfigs[] = {ConfigOf(kQuantGroup), ConfigOf(kQuantGroup / 2)};
 
 // Writes the panel's codes as q, with sign: [groups][8 lines of 64 bytes].

@@ -28,8 +28,8 @@ void RangeAttentionOfBf16(OpContext& ctx, const RangeShape& shape, const float* 
                           int64_t rows, const std::array<Bf16KvSpan, kMaxRanges>& parts,
                           const RangeSet* sets, float* out) {
 #if defined(RECOLLECT_SIMD)
-  if (AttendsByPairs(ctx, shape)) {
-    return RangeAttentionByPairs(ctx, shape, q, q_stride, rows, parts, sets, out);
+  if (const PairCode* code = PairCodeOf(ctx, shape)) {
+    return RangeAttentionByPairs(ctx, *code, shape, q, q_stride, rows, parts, sets, out);
   }
 #endif
   Select<reference::RangeAttentionOfBf16, avx2::RangeAttentionOfBf16, avx512::RangeAttentionOfBf16>(

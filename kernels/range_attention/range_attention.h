@@ -56,9 +56,9 @@ void RangeAttention(OpContext& ctx, const RangeShape& shape, const float* q, int
                     int64_t rows, const std::array<KvSpan, kMaxRanges>& parts, const RangeSet* sets,
                     float* out);
 
-// Computes the same from a cache in bf16. With AVX512-BF16, heads of 64 or 128 and no bias, q and
-// each p before it meets a value are rounded to bf16; elsewhere the bits are those of the widened
-// numbers.
+// Computes the same from a cache in bf16. With AMX or AVX512-BF16, heads of 64 or 128 and no bias,
+// q and each p before it meets a value are rounded to bf16; elsewhere the bits are those of the
+// widened numbers.
 void RangeAttentionOfBf16(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride,
                           int64_t rows, const std::array<Bf16KvSpan, kMaxRanges>& parts,
                           const RangeSet* sets, float* out);

@@ -1,9 +1,8 @@
 #include "kernels/range_attention/range_attention_bf16.h"
 
 #include <algorithm>
+#include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
-
-#include "kernels/gemm/gemm.h"
 
 namespace recollect::kernels {
 #if defined(RECOLLECT_SIMD)
@@ -38,6 +37,7 @@ std::vector<Span> SpansOf(const std::array<Bf16KvSpan, kMaxRanges>& parts, const
 
 // Arguments of the op.
 struct Op {
+  const PairCode& code;
   const RangeShape& shape;
   const float* q;
   int64_t q_stride;
@@ -71,13 +71,13 @@ SpanCall CallOf(const Op& op, const Queries& queries, int head, const Span& span
 void Attend(OpContext& ctx, const Op& op, const Queries& queries, const std::vector<Span>& spans) {
   const int count = static_cast<int>(spans.size());
   const int64_t of_query = SpanSumsFloats(op.shape.head_dim);
-  const int64_t of_span = (queries.end - queries.begin + kSpanQueryStep - 1) / kSpanQueryStep *
-                          kSpanQueryStep * of_query;
+  const int64_t step = op.code.query_step;
+  const int64_t of_span = (queries.end - queries.begin + step - 1) / step * step * of_query;
   float* sums = ctx.Floats(kSlotSums, of_span * count * queries.heads);
   ctx.Share(queries.heads * count, [&](OpContext& own, int part) {
     const SpanCall call =
         CallOf(op, queries, part / count, spans[static_cast<size_t>(part % count)]);
-    avx512::AttendSpan(own, call, sums + part * of_span);
+    op.code.attend(own, call, sums + part * of_span);
   });
   for (int h = 0; h < queries.heads; ++h) {
     for (int64_t i = queries.begin; i < queries.end; ++i) {
@@ -91,21 +91,16 @@ void Attend(OpContext& ctx, const Op& op, const Queries& queries, const std::vec
 
 }  // namespace
 
-bool AttendsByPairs(const OpContext& ctx, const RangeShape& shape) {
-  return ctx.isa() == Isa::kAvx512 && Bf16Supported() && shape.slopes == nullptr &&
-         (shape.head_dim == 64 || shape.head_dim == 128);
-}
-
-void RangeAttentionByPairs(OpContext& ctx, const RangeShape& shape, const float* q,
-                           int64_t q_stride, int64_t rows,
+void RangeAttentionByPairs(OpContext& ctx, const PairCode& code, const RangeShape& shape,
+                           const float* q, int64_t q_stride, int64_t rows,
                            const std::array<Bf16KvSpan, kMaxRanges>& parts, const RangeSet* sets,
                            float* out) {
-  const Op op{shape, q, q_stride, parts, sets, out};
+  const Op op{code, shape, q, q_stride, parts, sets, out};
   const int64_t group = op.group(), queries = rows * group;
   // Sums take room: of few queries a team shares all heads, else the spans of one after the other.
   const int heads = ctx.has_team() && queries <= kFewQueries ? shape.kv_heads : 1;
-  for (int64_t begin = 0; begin < queries; begin += kSpanQueries) {
-    const int64_t end = std::min(begin + kSpanQueries, queries);
+  for (int64_t begin = 0; begin < queries; begin += code.most_queries) {
+    const int64_t end = std::min(begin + code.most_queries, queries);
     const std::vector<Span> spans = SpansOf(parts, sets, begin / group, (end - 1) / group);
     for (int first = 0; first < shape.kv_heads; first += heads) {
       Attend(ctx, op, {first, heads, begin, end}, spans);
@@ -113,5 +108,34 @@ void RangeAttentionByPairs(OpContext& ctx, const RangeShape& shape, const float*
   }
 }
 #endif
+
+std::vector<PairCode> PairCodes([[maybe_unused]] Isa isa) {
+  std::vector<PairCode> codes;
+#if defined(RECOLLECT_SIMD)
+  if (isa < Isa::kAvx512) return codes;
+  // oneDNN also asks the operating system for AMX's registers.
+  const auto allowed = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  const auto allows = [&](dnnl::cpu_isa need) {
+    return (allowed & static_cast<unsigned>(need)) == static_cast<unsigned>(need);
+  };
+  if (allows(dnnl::cpu_isa::avx512_core_amx)) {
+    codes.push_back({"amx", avx512::AttendSpanByTiles, kTileQueries, kTileQueryStep});
+  }
+  if (allows(dnnl::cpu_isa::avx512_core_bf16)) {
+    codes.push_back({"avx512_bf16", avx512::AttendSpan, kVectorQueries, kVectorQueryStep});
+  }
+#endif
+  return codes;
+}
+
+bool PairsCanAttend(const RangeShape& shape) {
+  return shape.slopes == nullptr && (shape.head_dim == 64 || shape.head_dim == 128);
+}
+
+const PairCode* PairCodeOf(const OpContext& ctx, const RangeShape& shape) {
+  static const std::vector<PairCode> codes = PairCodes(Isa::kAvx512);
+  const bool can = ctx.isa() == Isa::kAvx512 && !codes.empty() && PairsCanAttend(shape);
+  return can ? &codes.front() : nullptr;
+}
 
 }  // namespace recollect::kernels

@@ -1,6 +1,6 @@
-// Range attention over a cache in bf16, by products of pairs (AVX512-BF16): queries and keys are
-// multiplied as they are, weights are rounded to bf16 before they meet the values, and sums are
-// fp32. Private to range attention.
+// Range attention over a cache in bf16, by products of pairs (AMX or AVX512-BF16): queries and keys
+// are multiplied as they are, weights are rounded to bf16 before they meet the values, and sums are
+// fp32.
 //
 // Entries of a part are numbered from the sequence's beginning on (Bf16KvSpan::first) and cut into
 // spans. Each span has a softmax of its own; a query's spans are merged in their order. So threads
@@ -9,23 +9,21 @@
 #define RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_BF16_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "kernels/range_attention/range_attention.h"
 
 namespace recollect::kernels {
 
 inline constexpr int64_t kSpanEntries = 1024;
-inline constexpr int kSpanQueries = 48;   // the most of a call
-inline constexpr int kSpanQueryStep = 6;  // whose sums are kept in registers together
+
+// The most queries of a call, and those that are summed together.
+inline constexpr int kVectorQueries = 48, kVectorQueryStep = 6;  // sums are in registers
+inline constexpr int kTileQueries = 192, kTileQueryStep = 16;
 
 // Returns the floats of what a query has summed in one span: head_dim values, 16 sums of weights,
 // the highest score; begins at a multiple of 64 bytes.
 constexpr int64_t SpanSumsFloats(int head_dim) { return head_dim + 32; }
-
-// Whether this op is computed so: the machine, the width of heads, no bias.
-bool AttendsByPairs(const OpContext& ctx, const RangeShape& shape);
-// RangeAttentionOfBf16 where AttendsByPairs.
-decltype(RangeAttentionOfBf16) RangeAttentionByPairs;
 
 // Queries of one key-value head and a span of one part. Query i is head i % group of row i / group.
 struct SpanCall {
@@ -33,20 +31,47 @@ struct SpanCall {
   const float* q = nullptr;  // [rows, heads, head_dim], rows q_stride apart
   int64_t q_stride = 0;
   int kv_head = 0;
-  int64_t begin = 0, end = 0;  // queries, at most kSpanQueries
+  int64_t begin = 0, end = 0;  // queries, at most PairCode::most_queries
   const Bf16KvSpan* part = nullptr;
   const int64_t* bounds = nullptr;  // of row 0 in that part: begin, end; rows bounds_stride apart
   int64_t bounds_stride = 0;
   int64_t span = 0;
 };
 
-namespace avx512 {
 // Writes sums[end - begin, SpanSumsFloats], for which there is room for a multiple of
-// kSpanQueryStep.
-void AttendSpan(OpContext& ctx, const SpanCall& call, float* sums);
+// PairCode::query_step.
+using AttendSpanFunction = void(OpContext& ctx, const SpanCall& call, float* sums);
+
+namespace avx512 {
+AttendSpanFunction AttendSpan;         // vectors: AVX512-BF16
+AttendSpanFunction AttendSpanByTiles;  // AMX
 // Merges the sums of one query's spans, `stride` floats apart, and writes out[head_dim].
 void MergeSpans(int head_dim, const float* sums, int spans, int64_t stride, float* out);
 }  // namespace avx512
+
+// The code of one unit. Codes differ in their bits, since each sums pairs in its own order.
+struct PairCode {
+  const char* name = "";
+  AttendSpanFunction* attend = nullptr;
+  int64_t most_queries = 0;  // of a call
+  int64_t query_step = 0;
+};
+
+// Returns the codes that this machine can run within the limit of `isa`, the best first: "amx",
+// "avx512_bf16". DNNL_MAX_CPU_ISA limits them, too.
+std::vector<PairCode> PairCodes(Isa isa);
+
+// Whether a code can compute this op: the width of heads, no bias.
+bool PairsCanAttend(const RangeShape& shape);
+
+// Computes RangeAttentionOfBf16 by a given code, where PairsCanAttend.
+void RangeAttentionByPairs(OpContext& ctx, const PairCode& code, const RangeShape& shape,
+                           const float* q, int64_t q_stride, int64_t rows,
+                           const std::array<Bf16KvSpan, kMaxRanges>& parts, const RangeSet* sets,
+                           float* out);
+
+// Returns the code by which RangeAttentionOfBf16 is computed in this context, null: by none.
+const PairCode* PairCodeOf(const OpContext& ctx, const RangeShape& shape);
 
 }  // namespace recollect::kernels
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/range_attention/range_attention_bf16.h"
 #include "tests/kernels/cpu/served_team.h"
 #include "tests/kernels/device/host_device.h"
 #include "tests/kernels/device/op_test.h"
@@ -77,6 +78,23 @@ TEST_P(RangeAttentionTest, ARowHasTheSameBitsWhereverItsEntriesLie) {
   for (int64_t shift : {1, 7, 16, 21}) EXPECT_TRUE(SameBits(run(shift), expected));
 }
 
+// How attention over a cache in bf16 is computed: as the instruction set chooses, or by a code of
+// pairs where that can compute it.
+struct Way {
+  std::string name;
+  Isa isa;
+  PairCode code;
+};
+
+std::vector<Way> Ways() {
+  std::vector<Way> ways;
+  for (const Isa isa : RunnableIsas()) ways.push_back({IsaName(isa), isa, {}});
+  for (const PairCode& code : PairCodes(DetectIsa())) {
+    ways.push_back({absl::StrCat("by ", code.name), DetectIsa(), code});
+  }
+  return ways;
+}
+
 // The inputs of a case in bf16, and the same widened.
 struct Bf16Inputs {
   Bf16Inputs(const Case& c, const Inputs& in) {
@@ -93,12 +111,21 @@ struct Bf16Inputs {
     for (const float number : in.q) q.push_back(RoundToBf16(number));
     shape = c.shape();
   }
-  std::vector<float> Attend(OpContext& ctx, const Inputs& in, const std::vector<RangeSet>& sets,
-                            int64_t begin, int64_t end) const {
+  std::vector<float> Attend(OpContext& ctx, const Way& way, const Inputs& in,
+                            const std::vector<RangeSet>& sets, int64_t begin, int64_t end) const {
     Guarded out((end - begin) * in.width);
-    RangeAttentionOfBf16(ctx, shape, q.data() + begin * in.q_stride, in.q_stride, end - begin,
-                         parts, sets.data() + begin, out.data());
+    const float* from = q.data() + begin * in.q_stride;
+    if (way.code.attend != nullptr && PairsCanAttend(shape)) {
+      RangeAttentionByPairs(ctx, way.code, shape, from, in.q_stride, end - begin, parts,
+                            sets.data() + begin, out.data());
+    } else {
+      RangeAttentionOfBf16(ctx, shape, from, in.q_stride, end - begin, parts, sets.data() + begin,
+                           out.data());
+    }
     return out.values();
+  }
+  std::vector<float> Attend(OpContext& ctx, const Way& way, const Case& c, const Inputs& in) const {
+    return Attend(ctx, way, in, c.sets, 0, in.rows);
   }
 
   std::vector<Bf16> halves[2 * kMaxRanges];
@@ -120,24 +147,25 @@ std::vector<Case> Bf16Cases() {
   std::vector<Case> cases = Cases();
   cases.push_back(LongPrompt(64, 3, 2100, 7));
   cases.push_back(LongPrompt(128, 4, 1030, 5));
+  cases.push_back(LongPrompt(64, 3, 200, 70));
   cases.push_back({"sliding, wide heads", 2, 128, 240, range_cases::Sliding(70)});
   return cases;
 }
 
 // bf16 has 8 bits: q and p are rounded where products are of pairs.
 TEST(RangeAttentionOfBf16Test, IsThatOfTheWidenedNumbers) {
-  for (const Isa isa : RunnableIsas()) {
-    OpContext ctx(isa);
-    for (const Case& c : Bf16Cases()) {
-      SCOPED_TRACE(absl::StrCat(c.name, ", ", IsaName(isa)));
-      const Inputs in(c);
-      const Bf16Inputs halves(c, in);
-      const std::vector<float> out = halves.Attend(ctx, in, c.sets, 0, in.rows);
-      Guarded expected(in.rows * in.width);
-      OpContext scalar(Isa::kScalar);
-      RangeAttention(scalar, c.shape(), halves.q.data(), in.q_stride, in.rows, halves.wide,
-                     c.sets.data(), expected.data());
-      const std::vector<float> all = expected.values();
+  for (const Case& c : Bf16Cases()) {
+    const Inputs in(c);
+    const Bf16Inputs halves(c, in);
+    Guarded expected(in.rows * in.width);
+    OpContext scalar(Isa::kScalar);
+    RangeAttention(scalar, c.shape(), halves.q.data(), in.q_stride, in.rows, halves.wide,
+                   c.sets.data(), expected.data());
+    const std::vector<float> all = expected.values();
+    for (const Way& way : Ways()) {
+      SCOPED_TRACE(absl::StrCat(c.name, ", ", way.name));
+      OpContext ctx(way.isa);
+      const std::vector<float> out = halves.Attend(ctx, way, c, in);
       ASSERT_EQ(out.size(), all.size());
       double error = 0, size = 0;
       for (size_t i = 0; i < out.size(); ++i) {
@@ -150,35 +178,53 @@ TEST(RangeAttentionOfBf16Test, IsThatOfTheWidenedNumbers) {
   }
 }
 
-TEST(RangeAttentionOfBf16Test, ARowHasTheSameBitsInAnyBatch) {
-  for (const Isa isa : RunnableIsas()) {
-    OpContext ctx(isa);
-    for (const Case& c : Bf16Cases()) {
-      const Inputs in(c);
-      const Bf16Inputs halves(c, in);
-      const std::vector<float> whole = halves.Attend(ctx, in, c.sets, 0, in.rows);
-      for (const int64_t step : {1, 3, 16, 33}) {
-        std::vector<float> out;
-        for (int64_t r = 0; r < in.rows; r += step) {
-          const auto some = halves.Attend(ctx, in, c.sets, r, std::min(r + step, in.rows));
-          out.insert(out.end(), some.begin(), some.end());
-        }
-        EXPECT_TRUE(SameBits(out, whole)) << c.name << ", " << IsaName(isa) << ", step " << step;
+void ExpectRowsHaveTheSameBitsInAnyBatch(const Case& c, const Inputs& in,
+                                         const std::vector<Way>& ways) {
+  const Bf16Inputs halves(c, in);
+  for (const Way& way : ways) {
+    OpContext ctx(way.isa);
+    const std::vector<float> whole = halves.Attend(ctx, way, c, in);
+    for (const int64_t step : {1, 2, 3, 16, 33}) {
+      std::vector<float> out;
+      for (int64_t r = 0; r < in.rows; r += step) {
+        const auto some = halves.Attend(ctx, way, in, c.sets, r, std::min(r + step, in.rows));
+        out.insert(out.end(), some.begin(), some.end());
       }
+      EXPECT_TRUE(SameBits(out, whole)) << c.name << ", " << way.name << ", step " << step;
+    }
+  }
+}
+
+TEST(RangeAttentionOfBf16Test, ARowHasTheSameBitsInAnyBatch) {
+  for (const Case& c : Bf16Cases()) ExpectRowsHaveTheSameBitsInAnyBatch(c, Inputs(c), Ways());
+}
+
+// AMX takes denormal numbers for 0. What a row has summed must not meet it where only other rows
+// have entries.
+TEST(RangeAttentionOfBf16Test, ARowOfTinyValuesHasTheSameBitsInAnyBatch) {
+  std::vector<Way> ways = Ways();
+  std::erase_if(ways, [](const Way& way) { return way.code.attend == nullptr; });
+  for (const Case& c : Bf16Cases()) {
+    for (const float tiny : {0x1p-124f, 0x1p-127f}) {
+      Inputs in(c);
+      for (std::vector<float>& values : in.values) {
+        for (float& value : values) value *= tiny;
+      }
+      ExpectRowsHaveTheSameBitsInAnyBatch(c, in, ways);
     }
   }
 }
 
 TEST(RangeAttentionOfBf16Test, ATeamComputesTheSameBits) {
-  for (const Isa isa : RunnableIsas()) {
-    OpContext alone(isa);
-    ServedTeam team(2, isa);
+  for (const Way& way : Ways()) {
+    OpContext alone(way.isa);
+    ServedTeam team(2, way.isa);
     for (const Case& c : Bf16Cases()) {
       const Inputs in(c);
       const Bf16Inputs halves(c, in);
-      const std::vector<float> expected = halves.Attend(alone, in, c.sets, 0, in.rows);
-      EXPECT_TRUE(SameBits(halves.Attend(team.leader(), in, c.sets, 0, in.rows), expected))
-          << c.name << ", " << IsaName(isa);
+      const std::vector<float> expected = halves.Attend(alone, way, c, in);
+      EXPECT_TRUE(SameBits(halves.Attend(team.leader(), way, c, in), expected))
+          << c.name << ", " << way.name;
     }
   }
 }
@@ -188,10 +234,10 @@ TEST(RangeAttentionOfBf16Test, DroppedEntriesChangeNoBits) {
   const Case c{
       "dropped", 2, 64, 300, {Set(40, 90, 60, 200, 71, 300), Set(41, 90, 61, 200, 72, 299)}};
   const Inputs in(c);
-  for (const Isa isa : RunnableIsas()) {
-    OpContext ctx(isa);
+  for (const Way& way : Ways()) {
+    OpContext ctx(way.isa);
     Bf16Inputs halves(c, in);
-    const std::vector<float> whole = halves.Attend(ctx, in, c.sets, 0, in.rows);
+    const std::vector<float> whole = halves.Attend(ctx, way, c, in);
     for (const int64_t dropped : {1, 17, 40}) {
       std::vector<RangeSet> sets = c.sets;
       for (RangeSet& set : sets) {
@@ -202,9 +248,28 @@ TEST(RangeAttentionOfBf16Test, DroppedEntriesChangeNoBits) {
       for (Bf16KvSpan& part : later.parts) {
         part = {part.keys + dropped * in.kv_width, part.values + dropped * in.kv_width, dropped};
       }
-      EXPECT_TRUE(SameBits(later.Attend(ctx, in, sets, 0, in.rows), whole)) << IsaName(isa);
+      EXPECT_TRUE(SameBits(later.Attend(ctx, way, in, sets, 0, in.rows), whole)) << way.name;
     }
   }
+}
+
+// A slow fallback must not go unnoticed.
+TEST(RangeAttentionOfBf16Test, UsesTheBestCodeThatTheMachineHas) {
+  const std::vector<PairCode> codes = PairCodes(DetectIsa());
+  std::vector<std::string> names;
+  for (const PairCode& code : codes) names.emplace_back(code.name);
+  OpContext ctx;
+  const RangeShape shape{2, 2, 64};
+  if (codes.empty()) {
+    EXPECT_EQ(PairCodeOf(ctx, shape), nullptr);
+    return;
+  }
+  std::vector<std::string> expected = {"avx512_bf16"};
+  if (names.size() > 1) expected.insert(expected.begin(), "amx");
+  EXPECT_EQ(names, expected);
+  ASSERT_NE(PairCodeOf(ctx, shape), nullptr);
+  EXPECT_EQ(PairCodeOf(ctx, shape)->attend, codes.front().attend);
+  EXPECT_EQ(PairCodeOf(ctx, {2, 2, 32}), nullptr);
 }
 
 // A row of one head with all entries of one cache.

@@ -201,11 +201,8 @@ RECOLLECT_INLINE float SumOf(Vec v) {
   return _mm_cvtss_f32(_mm_add_ss(q, _mm_shuffle_ps(q, q, 1)));
 }
 
-// e^x, within 2 ulp for results that are normal numbers; 0 below -104, inf above 88.72, NaN for
-// NaN.
-RECOLLECT_INLINE Vec Exp(Vec x) {
-  // Min and Max return their second argument when one is NaN.
-  x = Min(Set(89.0f), Max(Set(-104.0f), x));
+// e^x for x in [-104, 89], as Exp.
+RECOLLECT_INLINE Vec ExpWithin(Vec x) {
   const Vec n = Round(Mul(x, Set(1.44269504088896341f)));
   // ln 2 in two parts: n times the first is exact.
   Vec r = Fnma(n, Set(0.693359375f), x);
@@ -218,6 +215,12 @@ RECOLLECT_INLINE Vec Exp(Vec x) {
   p = Fma(p, r, Set(5.0000001201e-1f));
   p = Fma(Mul(r, r), p, Add(r, Set(1.0f)));
   return ScaleByPowerOfTwo(p, n);
+}
+// e^x, within 2 ulp for results that are normal numbers; 0 below -104, inf above 88.72, NaN for
+// NaN.
+RECOLLECT_INLINE Vec Exp(Vec x) {
+  // Min and Max return their second argument when one is NaN.
+  return ExpWithin(Min(Set(89.0f), Max(Set(-104.0f), x)));
 }
 
 // 1 / (1 + e^-x).

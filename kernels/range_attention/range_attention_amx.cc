@@ -16,8 +16,6 @@ constexpr int kDepth = 2 * kLanes;       // numbers that are summed at once
 constexpr int kHalves = kTile / kDepth;  // of a tile of entries
 constexpr int kFew = 4;                  // queries whose keys need no packing
 constexpr int kLine = 64;                // bytes of a row of a register
-// Lower than any product of a query and a key, also scaled and with kNoScore taken away.
-constexpr float kNoProduct = -3e38f;
 
 // Registers 0 to 3 are sums, 4 the queries or weights, 5 and 6 keys or values.
 consteval TileConfig ConfigOfMany(int queries) {
@@ -201,13 +199,33 @@ RECOLLECT_INLINE Ranges RangesIn(const Block<kDim>& block, int first, int count,
   return ranges;
 }
 
-// The products of one query with key vector v, kNoProduct outside its range.
+// The lanes of key vector v to which query r attends.
+template <bool kWhole>
+RECOLLECT_INLINE __mmask16 LanesOf(const Ranges& ranges, int r, int v) {
+  return static_cast<__mmask16>(kWhole ? 0xffff : ranges.entries[r] >> (v * kLanes));
+}
+
+// Its highest products with key vectors v and v + 1, by lane.
 template <int kDim, bool kWhole>
-RECOLLECT_INLINE Vec ProductsOf(const Block<kDim>& block, int r, int v, const Ranges& ranges) {
+RECOLLECT_INLINE Vec BestOf(const Block<kDim>& block, int r, int v, const Ranges& ranges) {
+  const float* products = block.products[r] + v * kLanes;
+  const Vec none = Set(kNoScore);
+  return Max(_mm512_mask_loadu_ps(none, LanesOf<kWhole>(ranges, r, v), products),
+             _mm512_mask_loadu_ps(none, LanesOf<kWhole>(ranges, r, v + 1), products + kLanes));
+}
+
+// e^x for x that is at most about 0; 5e-38 where that would not be a normal number, which takes a
+// hundred times as long.
+RECOLLECT_INLINE Vec ExpOrTiny(Vec x) { return ExpWithin(Max(Set(-86.0f), x)); }
+
+// Its weights with key vector v.
+template <int kDim, bool kWhole>
+RECOLLECT_INLINE Vec WeightsOf(const Block<kDim>& block, int r, int v, const Ranges& ranges,
+                               Vec scale, Vec shift) {
   const Vec products = Load(block.products[r] + v * kLanes);
-  if constexpr (kWhole) return products;
-  const auto lanes = static_cast<__mmask16>(ranges.entries[r] >> (v * kLanes));
-  return _mm512_mask_blend_ps(lanes, Set(kNoProduct), products);
+  if constexpr (kWhole) return ExpOrTiny(Fma(products, scale, shift));
+  const __mmask16 lanes = LanesOf<kWhole>(ranges, r, v);
+  return _mm512_maskz_mov_ps(lanes, ExpOrTiny(Fma(products, scale, shift)));
 }
 
 // Lane r of the result is the highest lane of v[r].
@@ -236,13 +254,10 @@ RECOLLECT_INLINE void WeighAll(Block<kDim>& block, int first, const Ranges& rang
   Vec best[kLanes];
 #pragma GCC unroll 16
   for (int r = 0; r < kLanes; ++r) {
-    best[r] = Set(kNoProduct);
+    best[r] = Set(kNoScore);
     if (r >= kCount) continue;
-    const Vec low = Max(ProductsOf<kDim, kWhole>(block, r, 0, ranges),
-                        ProductsOf<kDim, kWhole>(block, r, 1, ranges));
-    const Vec high = Max(ProductsOf<kDim, kWhole>(block, r, 2, ranges),
-                         ProductsOf<kDim, kWhole>(block, r, 3, ranges));
-    best[r] = Max(low, high);
+    best[r] =
+        Max(BestOf<kDim, kWhole>(block, r, 0, ranges), BestOf<kDim, kWhole>(block, r, 2, ranges));
   }
   // Of a query without entries here nothing changes.
   const Vec before = Load(block.highest + first);
@@ -250,16 +265,15 @@ RECOLLECT_INLINE void WeighAll(Block<kDim>& block, int first, const Ranges& rang
   Store(block.highest + first, highest);
   alignas(64) float shifts[kLanes];
   Store(shifts, Sub(Zero(), highest));
-  Store(factors, Exp(Sub(before, highest)));
+  Store(factors, ExpOrTiny(Sub(before, highest)));
   for (int r = 0; r < kCount; ++r) {
     float* weights = block.sums[first + r].weights;
     const Vec shift = Set(shifts[r]);
     Vec total = Mul(Load(weights), Set(factors[r]));
 #pragma GCC unroll 2
     for (int v = 0; v < kKeyVecs; v += 2) {
-      // 0 where there is no score.
-      const Vec a = Exp(Fma(ProductsOf<kDim, kWhole>(block, r, v, ranges), scale, shift));
-      const Vec b = Exp(Fma(ProductsOf<kDim, kWhole>(block, r, v + 1, ranges), scale, shift));
+      const Vec a = WeightsOf<kDim, kWhole>(block, r, v, ranges, scale, shift);
+      const Vec b = WeightsOf<kDim, kWhole>(block, r, v + 1, ranges, scale, shift);
       total = Add(total, Add(a, b));
       _mm512_store_si512(block.weights[r] + v * kLanes,
                          reinterpret_cast<Bits>(_mm512_cvtne2ps_pbh(b, a)));

@@ -215,6 +215,22 @@ TEST(RangeAttentionOfBf16Test, ARowOfTinyValuesHasTheSameBitsInAnyBatch) {
   }
 }
 
+// The first entry's score is lower by 1600 than the others'.
+TEST(RangeAttentionOfBf16Test, AnEntryFarBelowTheOthersHasNoWeight) {
+  const Case c{"far below", 1, 64, 3, {Set(0, 0, 0, 0, 0, 3)}};
+  Inputs in(c);
+  std::fill(in.q.begin(), in.q.end(), 10.0f);
+  std::fill(in.keys[2].begin(), in.keys[2].end(), 10.0f);
+  std::fill(in.values[2].begin(), in.values[2].end(), 1.0f);
+  std::fill_n(in.keys[2].begin(), in.width, -10.0f);
+  std::fill_n(in.values[2].begin(), in.width, 1e6f);
+  const Bf16Inputs halves(c, in);
+  for (const Way& way : Ways()) {
+    OpContext ctx(way.isa);
+    for (const float v : halves.Attend(ctx, way, c, in)) EXPECT_FLOAT_EQ(v, 1.0f) << way.name;
+  }
+}
+
 TEST(RangeAttentionOfBf16Test, ATeamComputesTheSameBits) {
   for (const Way& way : Ways()) {
     OpContext alone(way.isa);

@@ -68,7 +68,7 @@ using ByteSink = std::function<absl::Status(const std::string& bytes)>;
 
 using ProgressFunction = std::function<void(const v1::IngestProgress&)>;
 
-// What an ingest may ask for besides its input; the fields of IngestHeader of these names.
+// Says what an ingest asks for besides its input; the fields of IngestHeader of these names.
 struct IngestOptions {
   v1::SessionOptions session = {};
   bool replace = false, append = false;

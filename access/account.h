@@ -20,7 +20,7 @@
 #include "absl/time/time.h"
 #include "access/key.h"
 #include "base/clock.h"
-#include "base/mutex.h"
+#include "base/sync/mutex.h"
 
 namespace recollect::access {
 

@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "access/keys_file.h"
-#include "base/log.h"
+#include "base/io/log.h"
 #include "base/sha256.h"
 #include "base/status.h"
 

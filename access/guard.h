@@ -16,7 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "access/caller.h"
 #include "access/key.h"
-#include "base/mutex.h"
+#include "base/sync/mutex.h"
 
 namespace recollect::access {
 

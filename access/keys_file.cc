@@ -17,7 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "access/private_file.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "base/status.h"
 
 namespace recollect::access {

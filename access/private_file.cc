@@ -2,8 +2,8 @@
 
 #include <sys/stat.h>
 
-#include "base/file.h"
-#include "base/log.h"
+#include "base/io/file.h"
+#include "base/io/log.h"
 #include "base/status.h"
 
 namespace recollect::access {

@@ -10,7 +10,7 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
-#include "base/mutex.h"
+#include "base/sync/mutex.h"
 
 namespace recollect {
 namespace {

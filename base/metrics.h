@@ -1,5 +1,5 @@
 // Metrics as whoever measures hands them over: by name, with help and labels, in base units. Only
-// http/metrics.cc knows how they are written out. Names: docs/metrics.md.
+// http/api/metrics.cc knows how they are written out. Names: docs/metrics.md.
 #ifndef RECOLLECT_BASE_METRICS_H_
 #define RECOLLECT_BASE_METRICS_H_
 
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/histogram.h"
+#include "base/numeric/histogram.h"
 
 namespace recollect {
 

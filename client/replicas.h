@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/mutex.h"
+#include "base/sync/mutex.h"
 #include "client/client.h"
 
 namespace recollect::client {

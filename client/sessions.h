@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/mutex.h"
+#include "base/sync/mutex.h"
 #include "client/client.h"
 #include "client/replicas.h"
 #include "recollect/v1/generation.grpc.pb.h"

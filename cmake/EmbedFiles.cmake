@@ -1,5 +1,5 @@
-# Writes OUTPUT, C++ that holds the files of FOLDER named in FILES (with ',' between them) as FUNCTION, which HEADER declares (http/embedded_file.h).
-#   cmake -DFOLDER=http/page -DFILES=index.html,style.css -DHEADER=http/page.h -DFUNCTION=PageFiles -DOUTPUT=page_files.cc -P cmake/EmbedFiles.cmake
+# Writes OUTPUT, C++ that holds the files of FOLDER named in FILES (with ',' between them) as FUNCTION, which HEADER declares (http/net/embedded_file.h).
+#   cmake -DFOLDER=http/page -DFILES=index.html,style.css -DHEADER=http/page/page.h -DFUNCTION=PageFiles -DOUTPUT=page_files.cc -P cmake/EmbedFiles.cmake
 string(REPLACE "," ";" FILES "${FILES}")
 set(text "#include \"${HEADER}\"\n\nnamespace recollect::http {\n\nstd::span<const EmbeddedFile> ${FUNCTION}() {\n  using namespace std::string_view_literals;\n  static constexpr EmbeddedFile kFiles[] = {\n")
 set(type_html "text/html")

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "base/histogram.h"
-#include "base/mutex.h"
+#include "base/numeric/histogram.h"
+#include "base/sync/mutex.h"
 #include "engine/stats.h"
 #include "engine/types.h"
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "base/executor.h"
-#include "base/mutex.h"
+#include "base/sync/executor.h"
+#include "base/sync/mutex.h"
 #include "engine/backend/loaded_model.h"
 #include "engine/counters.h"
 #include "engine/engine.h"

@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/memory.h"
-#include "base/mutex.h"
 #include "base/status.h"
+#include "base/sync/mutex.h"
 #include "engine/engine_impl.h"
 #include "engine/ingest/saving_events.h"
 #include "engine/session/mount_names.h"

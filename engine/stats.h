@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/histogram.h"
+#include "base/numeric/histogram.h"
 
 namespace recollect::engine {
 

@@ -10,8 +10,8 @@
 #include "access/caller.h"
 #include "access/certificate.h"
 #include "base/metrics.h"
-#include "http/cors.h"
-#include "http/exchange.h"
+#include "http/net/cors.h"
+#include "http/net/exchange.h"
 
 namespace recollect::model {
 class Model;
@@ -39,7 +39,7 @@ struct ServerOptions {
   const model::Model* model = nullptr;
   std::function<MetricFamilies()> more_metrics = nullptr;
   // Returns the caller of a request, or refuses it, by its head, before its body is read
-  // (http/authorize.h). Null: anybody may send any request.
+  // (http/net/authorize.h). Null: anybody may send any request.
   std::function<absl::StatusOr<access::Caller>(const Request&)> authorize = nullptr;
   Cors cors = {};  // which pages of other sites may read answers
   // The certificate for TLS (HTTPS); must outlive the server. Null: no TLS.

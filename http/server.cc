@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "base/status.h"
-#include "http/listener.h"
-#include "http/runtime.h"
+#include "http/api/runtime.h"
+#include "http/net/listener.h"
 
 namespace recollect::http {
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 #include "kernels/gca/gca.h"
 
 namespace recollect::model {

@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "base/json.h"
 #include "base/status.h"
 #include "model/config/adapter_config.h"

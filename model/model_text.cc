@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "base/json.h"
 #include "base/status.h"
 #include "model/model.h"

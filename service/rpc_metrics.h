@@ -10,9 +10,9 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "base/histogram.h"
 #include "base/metrics.h"
-#include "base/mutex.h"
+#include "base/numeric/histogram.h"
+#include "base/sync/mutex.h"
 
 namespace recollect::service {
 

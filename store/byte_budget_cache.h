@@ -22,7 +22,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/mutex.h"
+#include "base/sync/mutex.h"
 #include "base/types.h"
 
 namespace recollect::store {

@@ -21,8 +21,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "base/bf16.h"
-#include "base/mxint8.h"
+#include "base/numeric/bf16.h"
+#include "base/numeric/mxint8.h"
 #include "base/types.h"
 
 namespace recollect::store {
@@ -68,7 +68,7 @@ struct ChunkRecord {
   std::vector<int32_t> tokens;
   int64_t text_begin = 0;  // byte range in the document's text
   int64_t text_end = 0;
-  // The states are MXINT8 numbers (base/mxint8.h), and records have them as such.
+  // The states are MXINT8 numbers (base/numeric/mxint8.h), and records have them as such.
   bool mxint8 = false;
   int64_t stored_states_bytes() const {
     return static_cast<int64_t>(mxint8 ? MxInt8Bytes(states.size()) : states.size() * sizeof(Bf16));
@@ -120,7 +120,7 @@ struct IngestProgress {
   std::string resume_state;  // empty when nothing was committed
 };
 
-// A backup of all that is published and of unfinished ingests (store/rocks/backup.h).
+// A backup of all that is published and of unfinished ingests (store/rocks/backup/backup.h).
 struct BackupInfo {
   uint32_t number = 0;  // ascending, from 1, in its directory
   int64_t created_unix_s = 0;

@@ -6,7 +6,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "base/log.h"
+#include "base/io/log.h"
 #include "base/status.h"
 #include "store/record.h"
 

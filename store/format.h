@@ -15,7 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 #include "base/types.h"
 #include "store/document_store.h"
 #include "store/ingest_state.h"
@@ -93,7 +93,8 @@ struct CatalogRecord {
   friend bool operator==(const CatalogRecord&, const CatalogRecord&) = default;
 };
 
-// The least that a data directory must contain, in a file beside the database (store/rocks/head.h).
+// The least that a data directory must contain, in a file beside the database
+// (store/rocks/db/head.h).
 struct HeadRecord {
   CatalogRecord catalog;        // as of the last change that was acknowledged
   uint64_t manifest = 0;        // number of the MANIFEST; 0: none was recorded yet

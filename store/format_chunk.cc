@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/mxint8.h"
+#include "base/numeric/mxint8.h"
 #include "base/status.h"
 #include "store/format.h"
 #include "store/record.h"

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/mutex.h"
 #include "base/sha256.h"
 #include "base/status.h"
+#include "base/sync/mutex.h"
 #include "store/document_store.h"
 #include "store/format.h"
 #include "store/ingest_state.h"

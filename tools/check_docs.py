@@ -22,7 +22,7 @@ FLAG = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 TEST = re.compile(r"`(\w+Test)\.([\w*]+)")
 # Flags of other people's programs that our pages show.
 FOREIGN_FLAGS = {"--cacert", "--preset", "--tasks", "--nproc-per-node", "--help", "--fail-with-body"}
-# Programs and scripts that define flags. A flag with "-file" behind it is made of the one without (cli/session_options.cc).
+# Programs and scripts that define flags. A flag with "-file" behind it is made of the one without (cli/common/session_options.cc).
 PROGRAMS = ("cli", "bench", "tools", "train", "tests/attacks")
 
 # A field or an RPC, and what stands behind it on its line.

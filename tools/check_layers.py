@@ -41,16 +41,26 @@ FORBIDDEN = {
     "engine/stats.h": ("engine/backend", "kernels", "model", *INSIDE),
     "engine/streams.h": ("engine/backend", "kernels", "model", *INSIDE),
     "engine/types.h": ("engine/backend", "kernels", "model", *INSIDE),
+    "base/numeric": ("base/io", "base/sync"),
+    "base/io": ("base/sync",),
     "service": ("engine/backend", *INSIDE),
+    "service/net": ("service/codec", "service/rpc", "engine", "store"),
+    "service/codec": ("service/net", "service/rpc"),
     "http": ("engine/backend", *INSIDE),
+    "http/net": ("http/api", "http/metrics", "http/page", "http/server.h", "engine", "store"),
+    "http/metrics": ("http/api", "http/net", "http/page"),
+    "http/page": ("http/api", "http/metrics", "engine", "model", "store"),
     "cli": (*BACKENDS, *INSIDE),
+    "cli/common": ("cli/verbs",),
     "store/rados": ("store/rocks",),
     "store/rocks": ("store/rados",),
+    "store/rocks/db": ("store/rocks/documents", "store/rocks/backup"),
+    "store/rocks/documents": ("store/rocks/backup",),
     "kernels/cpu": ("kernels/device", "kernels/cuda"),
 }
 # Headers of a library that only one folder may include.
 OWNED = {"rocksdb/": "store/rocks", "rados/": "store/rados", "dnnl": "kernels", "grpc": ("service", "client", "proto"),
-         "openssl/": ("model", "store", "base", "access", "service"), "pcre2.h": "model/text", "utf8proc.h": "model/text", "boost/": "http",
+         "openssl/": ("model", "store", "base", "access", "service"), "pcre2.h": "model/text", "utf8proc.h": "model/text", "boost/": "http/net",
          "prometheus/": "http", "faiss/": "engine/backend/cpu"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 

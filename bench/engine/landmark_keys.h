@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 #include "engine/backend/loaded_model.h"
 
 namespace recollect::bench {

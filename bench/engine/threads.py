@@ -5,7 +5,7 @@
     python3 bench/engine/threads.py build/release/bin/engine_bench --model models/recollect-7m --text books.txt
 
 Measures ingests with one thread and with two, in turns; of these, the part of a slice that only one thread does (what is the same with both). Then it runs the engine's own
-order of tiles on so many simulated threads: the wavefront of base/thread_pool.cc, in which a layer takes its tiles one after the other, and the chunk encoder's
+order of tiles on so many simulated threads: the wavefront of base/sync/thread_pool.cc, in which a layer takes its tiles one after the other, and the chunk encoder's
 tiles wait for the last layer alone. A tile of the encoder, two layers, takes two thirds of what a tile of the three lower layers takes.
 """
 import argparse

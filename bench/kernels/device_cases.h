@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 #include "base/status.h"
 #include "bench/kernels/numbers.h"
 #include "kernels/device/device.h"

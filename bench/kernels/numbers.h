@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 
 namespace recollect::bench {
 

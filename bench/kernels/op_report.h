@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 #include "bench/kernels/ceilings.h"
 #include "kernels/cpu/op_context.h"
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/mxint8.h"
+#include "base/numeric/mxint8.h"
 #include "bench/kernels/op_report.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/gated_scan/gated_scan.h"

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 #include "kernels/cpu/op_context.h"
 #include "model/cpu/cpu_model.h"
 

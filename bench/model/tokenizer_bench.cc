@@ -11,7 +11,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "base/status.h"
 #include "model/text/bpe_tokenizer.h"
 

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <vector>
 
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 
 namespace recollect::bench {
 namespace {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/bf16.h"
 #include "base/large_vector.h"
+#include "base/numeric/bf16.h"
 #include "engine/backend/landmark_lists.h"
 #include "kernels/device/device.h"
 #include "kernels/landmark_topk/landmark_topk.h"

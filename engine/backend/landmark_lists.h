@@ -15,8 +15,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "base/bf16.h"
 #include "base/large_vector.h"
+#include "base/numeric/bf16.h"
 
 namespace recollect::engine {
 

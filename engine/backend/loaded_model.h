@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "base/thread_pool.h"
+#include "base/sync/thread_pool.h"
 #include "engine/backend/backend.h"
 #include "engine/backend/landmark_index.h"
 #include "model/model.h"

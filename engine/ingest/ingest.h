@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/executor.h"
-#include "base/mutex.h"
+#include "base/sync/executor.h"
+#include "base/sync/mutex.h"
 #include "engine/backend/backend.h"
 #include "engine/backend/memory_encoder.h"
 #include "engine/counters.h"

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/memory.h"
-#include "base/mxint8.h"
+#include "base/numeric/mxint8.h"
 #include "base/status.h"
 #include "engine/ingest/ingest.h"
 #include "model/block_ends.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/mutex.h"
+#include "base/sync/mutex.h"
 #include "engine/ingest/ingest.h"
 #include "engine/ingest/reingest.h"
 #include "engine/session/mounts.h"

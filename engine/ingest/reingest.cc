@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/memory.h"
-#include "base/mutex.h"
 #include "base/status.h"
+#include "base/sync/mutex.h"
 
 namespace recollect::engine {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/executor.h"
+#include "base/sync/executor.h"
 #include "engine/counters.h"
 #include "engine/session/mounts.h"
 #include "engine/streams.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "base/mutex.h"
+#include "base/sync/mutex.h"
 #include "engine/ingest/save_text.h"
 #include "engine/session/session_text.h"
 #include "engine/streams.h"

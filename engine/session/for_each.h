@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "base/thread_pool.h"
+#include "base/sync/thread_pool.h"
 
 namespace recollect::engine {
 

@@ -13,9 +13,9 @@
 #include <span>
 #include <vector>
 
-#include "base/bf16.h"
 #include "base/large_vector.h"
-#include "base/thread_pool.h"
+#include "base/numeric/bf16.h"
+#include "base/sync/thread_pool.h"
 #include "kernels/landmark_topk/landmark_topk.h"
 #include "kernels/sparse_topk/sparse_range.h"
 #include "kernels/sparse_topk/sparse_topk.h"

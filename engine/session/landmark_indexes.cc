@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/io/log.h"
 #include "base/large_vector.h"
-#include "base/log.h"
 #include "base/memory.h"
 #include "base/status.h"
 

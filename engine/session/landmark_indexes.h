@@ -11,7 +11,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "base/executor.h"
+#include "base/sync/executor.h"
 #include "engine/backend/landmark_lists.h"
 #include "engine/counters.h"
 #include "engine/session/mounts.h"

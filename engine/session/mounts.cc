@@ -9,10 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/check.h"
-#include "base/log.h"
+#include "base/io/log.h"
 #include "base/memory.h"
-#include "base/mutex.h"
 #include "base/status.h"
+#include "base/sync/mutex.h"
 
 namespace recollect::engine {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "absl/time/time.h"
 #include "access/account.h"
-#include "base/mutex.h"
+#include "base/sync/mutex.h"
 #include "engine/session/session.h"
 #include "model/config/pattern.h"
 

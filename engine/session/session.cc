@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/log.h"
+#include "base/io/log.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "model/lexicon.h"

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "base/mutex.h"
+#include "base/sync/mutex.h"
 #include "engine/session/session.h"
 #include "engine/types.h"
 

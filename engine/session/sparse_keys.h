@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-#include "base/thread_pool.h"
+#include "base/sync/thread_pool.h"
 #include "kernels/landmark_topk/landmark_topk.h"
 #include "kernels/sparse_topk/sparse_range.h"
 #include "kernels/sparse_topk/sparse_topk.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "base/executor.h"
+#include "base/sync/executor.h"
 #include "engine/backend/backend.h"
 #include "engine/backend/rows.h"
 #include "engine/counters.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/thread_pool.h"
+#include "base/sync/thread_pool.h"
 #include "engine/session/mounts.h"
 #include "engine/types.h"
 #include "model/model.h"

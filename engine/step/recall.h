@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "base/thread_pool.h"
+#include "base/sync/thread_pool.h"
 #include "engine/session/mounts.h"
 #include "kernels/landmark_topk/landmark_topk.h"
 #include "model/model.h"

@@ -1,6 +1,6 @@
 #include "engine/step/request.h"
 
-#include "base/log.h"
+#include "base/io/log.h"
 #include "base/memory.h"
 
 namespace recollect::engine {

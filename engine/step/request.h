@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
-#include "base/thread_pool.h"
+#include "base/sync/thread_pool.h"
 #include "engine/counters.h"
 #include "engine/session/session.h"
 #include "engine/step/make_prompt.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "base/thread_pool.h"
+#include "base/sync/thread_pool.h"
 #include "engine/backend/backend.h"
 #include "engine/backend/landmark_index.h"
 #include "engine/step/piece.h"

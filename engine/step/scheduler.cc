@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/io/log.h"
 #include "base/memory.h"
 #include "base/status.h"
 

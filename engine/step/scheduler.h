@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "base/mutex.h"
+#include "base/sync/mutex.h"
 #include "engine/backend/backend.h"
 #include "engine/counters.h"
 #include "engine/session/state_budget.h"

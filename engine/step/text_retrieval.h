@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/thread_pool.h"
+#include "base/sync/thread_pool.h"
 #include "engine/session/mounts.h"
 #include "engine/session/sparse_keys.h"
 #include "engine/types.h"

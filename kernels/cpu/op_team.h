@@ -8,7 +8,7 @@
 #include <exception>
 #include <functional>
 
-#include "base/mutex.h"
+#include "base/sync/mutex.h"
 #include "kernels/cpu/op_context.h"
 
 namespace recollect::kernels {

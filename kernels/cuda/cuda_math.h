@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 
 // Marks functions that are compiled for host and device. Without nvcc they are plain inline
 // functions.
@@ -97,7 +97,7 @@ RECOLLECT_HD float Infinity() { return FromBits(0x7f800000u); }
 
 RECOLLECT_HD float FromBf16(uint16_t bits) { return FromBits(static_cast<uint32_t>(bits) << 16); }
 
-// Rounds to nearest, ties to even; NaN stays NaN (base/bf16.h).
+// Rounds to nearest, ties to even; NaN stays NaN (base/numeric/bf16.h).
 RECOLLECT_HD uint16_t ToBf16(float x) {
   const uint32_t u = BitsOf(x);
   if ((u & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((u >> 16) | 0x40u);

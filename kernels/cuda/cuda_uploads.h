@@ -13,8 +13,8 @@
 #include <memory>
 #include <utility>
 
-#include "base/mutex.h"
 #include "base/status.h"
+#include "base/sync/mutex.h"
 #include "kernels/cuda/cuda_memory.h"
 
 namespace recollect::kernels {

@@ -5,8 +5,8 @@
 #define RECOLLECT_KERNELS_DEVICE_DEVICE_HEALTH_H_
 
 #include "absl/status/status.h"
-#include "base/mutex.h"
 #include "base/status.h"
+#include "base/sync/mutex.h"
 
 namespace recollect::kernels {
 

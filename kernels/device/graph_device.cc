@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/log.h"
+#include "base/io/log.h"
 #include "base/status.h"
 
 namespace recollect::kernels {

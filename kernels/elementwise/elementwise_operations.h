@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 #include "base/types.h"
 #include "kernels/device/row_sizes.h"
 

@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 #include "kernels/cpu/op_context.h"
 
 namespace recollect::kernels {

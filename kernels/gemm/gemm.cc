@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/mutex.h"
 #include "base/status.h"
+#include "base/sync/mutex.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/gemm/gemm_panel.h"
 #include "kernels/gemm/quant_gemm.h"

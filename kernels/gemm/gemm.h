@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 #include "base/types.h"
 #include "kernels/cpu/op_context.h"
 #include "kernels/quant/quant_blocks.h"

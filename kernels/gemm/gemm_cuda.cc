@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 #include "base/status.h"
 #include "kernels/cuda/cuda_status.h"
 

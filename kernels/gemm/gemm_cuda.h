@@ -22,8 +22,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/mutex.h"
 #include "base/status.h"
+#include "base/sync/mutex.h"
 #include "kernels/cuda/cuda_memory.h"
 #include "kernels/gemm/cublaslt.h"
 #include "kernels/gemm/gemm_cuda_plan.h"

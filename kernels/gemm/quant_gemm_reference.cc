@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "base/half.h"
+#include "base/numeric/half.h"
 #include "kernels/gemm/quant_layout.h"
 
 // Scalar, and not in double: integers are exact and the few fp32 operations are in the order that

@@ -21,8 +21,8 @@
 #include <span>
 #include <vector>
 
-#include "base/bf16.h"
 #include "base/large_vector.h"
+#include "base/numeric/bf16.h"
 #include "kernels/cpu/op_context.h"
 
 namespace recollect::kernels {

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 #include "kernels/cpu/op_context.h"
 
 namespace recollect::kernels {

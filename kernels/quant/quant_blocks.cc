@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstring>
 
-#include "base/half.h"
+#include "base/numeric/half.h"
 
 namespace recollect::kernels {
 namespace {

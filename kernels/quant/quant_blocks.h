@@ -69,8 +69,8 @@ constexpr std::optional<QuantFormat> QuantFormatNamed(std::string_view name) {
 }
 
 // Blocks as they lie in memory, little-endian and without padding. fp16 fields are bits for
-// HalfToFloat (base/half.h). In a file a block may start at any even address: copy it into one of
-// these, or read its bytes.
+// HalfToFloat (base/numeric/half.h). In a file a block may start at any even address: copy it into
+// one of these, or read its bytes.
 
 struct BlockQ8_0 {
   uint16_t scale;

@@ -13,7 +13,7 @@
 #include <array>
 #include <cstdint>
 
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 #include "kernels/cpu/op_context.h"
 
 namespace recollect::kernels {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 #include "kernels/range_attention/range_attention.h"
 
 namespace recollect::kernels {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 #include "kernels/cpu/op_context.h"
 #include "kernels/gca/gca.h"
 #include "model/chunk.h"

@@ -19,7 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 #include "kernels/device/device.h"
 #include "kernels/device/graph_device.h"
 #include "model/chunk.h"

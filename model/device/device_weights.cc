@@ -8,7 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 #include "base/status.h"
 #include "model/weights/weights.h"
 #include "model/weights/weights_reader.h"

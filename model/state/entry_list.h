@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 #include "base/types.h"
 #include "model/state/state_bytes.h"
 

@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "base/check.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "base/status.h"
 #include "model/text/sentencepiece_model.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
+#include "base/io/file.h"
 #include "base/sha256.h"
 #include "base/status.h"
 

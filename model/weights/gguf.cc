@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/mapped_file.h"
+#include "base/io/mapped_file.h"
 #include "base/status.h"
 #include "model/weights/gguf_cursor.h"
 #include "model/weights/gguf_directory.h"

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "base/io/mapped_file.h"
 #include "base/json.h"
-#include "base/mapped_file.h"
 #include "base/status.h"
 #include "model/config/problems.h"
 #include "model/weights/tensor_floats.h"

@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "base/bf16.h"
-#include "base/half.h"
+#include "base/numeric/bf16.h"
+#include "base/numeric/half.h"
 #include "base/status.h"
 #include "kernels/quant/quant_blocks.h"
 

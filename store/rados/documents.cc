@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/log.h"
+#include "base/io/log.h"
 #include "base/status.h"
 #include "store/format.h"
 #include "store/rados/store_impl.h"

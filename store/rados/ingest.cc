@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/log.h"
+#include "base/io/log.h"
 #include "base/status.h"
 #include "store/format.h"
 #include "store/hash_text.h"

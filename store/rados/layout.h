@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/mutex.h"
+#include "base/sync/mutex.h"
 #include "base/types.h"
 #include "store/document_store.h"
 #include "store/rados/records.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/log.h"
+#include "base/io/log.h"
 #include "base/status.h"
 
 namespace recollect::store::rados {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "base/mutex.h"
+#include "base/sync/mutex.h"
 #include "store/rados/pool.h"
 
 namespace recollect::store::rados {

@@ -12,7 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/log.h"
+#include "base/io/log.h"
 #include "base/status.h"
 
 namespace recollect::store::rados {

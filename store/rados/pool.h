@@ -18,7 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "base/mutex.h"
+#include "base/sync/mutex.h"
 #include "store/rados/rados_store.h"
 
 namespace recollect::store::rados {

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/sync/mutex.h"
 #include "store/document_store.h"
 #include "store/ingest_state.h"
 #include "store/rados/layout.h"

@@ -7,16 +7,16 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "base/log.h"
+#include "base/io/log.h"
 #include "base/status.h"
 #include "rocksdb/db.h"
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/listener.h"
 #include "rocksdb/table.h"
 #include "rocksdb/write_batch.h"
-#include "store/rocks/data_directory.h"
-#include "store/rocks/database_options.h"
-#include "store/rocks/status.h"
+#include "store/rocks/db/data_directory.h"
+#include "store/rocks/db/database_options.h"
+#include "store/rocks/db/status.h"
 
 namespace recollect::store::rocks {
 namespace {

@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/log.h"
+#include "base/io/log.h"
 #include "base/status.h"
-#include "store/rocks/catalog.h"
-#include "store/rocks/data_directory.h"
-#include "store/rocks/store_impl.h"
+#include "store/rocks/db/data_directory.h"
+#include "store/rocks/documents/catalog.h"
+#include "store/rocks/documents/store_impl.h"
 
 namespace recollect::store::rocks {
 

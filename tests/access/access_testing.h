@@ -12,8 +12,8 @@
 
 #include "access/key.h"
 #include "access/keys_file.h"
-#include "base/file.h"
-#include "base/log.h"
+#include "base/io/file.h"
+#include "base/io/log.h"
 #include "base/sha256.h"
 #include "tests/support/status_matchers.h"
 

@@ -1,4 +1,4 @@
-#include "base/descriptors.h"
+#include "base/io/descriptors.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

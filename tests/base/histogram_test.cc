@@ -1,4 +1,4 @@
-#include "base/histogram.h"
+#include "base/numeric/histogram.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 
 namespace recollect {
 namespace {

@@ -1,8 +1,8 @@
-#include "base/log.h"
+#include "base/io/log.h"
 
 #include <gmock/gmock.h>
 
-#include "base/log_fields.h"
+#include "base/io/log_fields.h"
 #include "nlohmann/json.hpp"
 
 namespace recollect {

@@ -1,4 +1,4 @@
-#include "base/mapped_file.h"
+#include "base/io/mapped_file.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "base/mxint8.h"
+#include "base/numeric/mxint8.h"
 
 #include <cmath>
 #include <random>

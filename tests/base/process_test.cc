@@ -1,4 +1,4 @@
-#include "base/process.h"
+#include "base/io/process.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // What --json prints of each message: names, order, and what is left out.
-#include "cli/json.h"
+#include "cli/common/json.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Conditions and settings of flags as filters and metadata.
-#include "cli/metadata_flags.h"
+#include "cli/common/metadata_flags.h"
 
 #include <string>
 

@@ -1,8 +1,8 @@
-#include "cli/progress.h"
+#include "cli/common/progress.h"
 
 #include <gtest/gtest.h>
 
-#include "cli/exit_code.h"
+#include "cli/common/exit_code.h"
 
 namespace recollect::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/room.h"
+#include "cli/common/room.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "cli/text_source.h"
+#include "cli/common/text_source.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cli/usage.h"
+#include "cli/common/usage.h"
 
 #include <gtest/gtest.h>
 

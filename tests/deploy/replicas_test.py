@@ -120,7 +120,7 @@ def check_objects(objects, values):
     check(stateful["serviceName"] == f"{name}-grpc", "chart: serviceName")
     check(objects["Service", name]["spec"]["ports"][0]["targetPort"] == "http", "chart: the Service for HTTP")
 
-    routes = (source / "http/routes.cc").read_text()
+    routes = (source / "http/api/routes.cc").read_text()
     scheme = "HTTPS" if values.get("tlsSecret") else "HTTP"
     for probe, path in (("startupProbe", "/readyz"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
         get = container[probe]["httpGet"]

@@ -17,7 +17,7 @@ import urllib.request
 
 from pypi import end_without, environment, install
 
-# At the versions against which http/api was written.
+# At the versions against which http/api/description was written.
 PACKAGES = ("schemathesis==4.32.5", "openapi-spec-validator==0.9.0")
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 EXAMPLES = 40  # requests for each operation, besides its example and those at the bounds of its schemas

@@ -9,8 +9,8 @@
 #include <memory>
 #include <set>
 
-#include "base/log.h"
-#include "store/rocks/store_impl.h"
+#include "base/io/log.h"
+#include "store/rocks/documents/store_impl.h"
 #include "tests/faults/checker.h"
 #include "tests/store/fault_file_system.h"
 #include "tests/store/rocks_testing.h"

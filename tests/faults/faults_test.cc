@@ -15,8 +15,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/log.h"
-#include "store/rocks/head.h"
+#include "base/io/log.h"
+#include "store/rocks/db/head.h"
 #include "store/rocks/rocks_store.h"
 #include "tests/faults/checker.h"
 #include "tests/store/rocks_testing.h"

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "http/path.h"
-#include "http/routes.h"
-#include "http/runtime.h"
+#include "http/api/routes.h"
+#include "http/api/runtime.h"
+#include "http/net/path.h"
 #include "model/text/tokenizer.h"
 #include "nlohmann/json.hpp"
 #include "tests/fuzz/fuzzing.h"

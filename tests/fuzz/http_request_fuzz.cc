@@ -10,7 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "base/log.h"
+#include "base/io/log.h"
 #include "http/server.h"
 #include "tests/fuzz/fuzzing.h"
 #include "tests/support/fake_engine.h"

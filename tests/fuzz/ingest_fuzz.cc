@@ -1,10 +1,10 @@
 // The input is a byte, which chooses a model, and the messages of an Ingest stream, each after its
-// length. They go the way of service/ingest_call.cc, without the network.
+// length. They go the way of service/rpc/ingest_call.cc, without the network.
 #include "base/sha256.h"
 #include "base/status.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/util/delimited_message_util.h"
-#include "service/codec.h"
+#include "service/codec/codec.h"
 #include "service/limits.h"
 #include "tests/fuzz/tiny_engine.h"
 

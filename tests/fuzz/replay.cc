@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "base/file.h"
+#include "base/io/file.h"
 #include "tests/fuzz/fuzzing.h"
 
 int main(int argc, char** argv) {

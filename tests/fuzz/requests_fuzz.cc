@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 #include "engine/step/limits.h"
-#include "service/codec.h"
+#include "service/codec/codec.h"
 #include "tests/fuzz/tiny_engine.h"
 
 namespace {

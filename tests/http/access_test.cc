@@ -1,7 +1,7 @@
 // Keys over HTTP.
 #include <regex>
 
-#include "http/authorize.h"
+#include "http/net/authorize.h"
 #include "tests/access/access_testing.h"
 #include "tests/http/http_testing.h"
 

@@ -1,6 +1,6 @@
 // Bodies in pieces: who asks for one gets it, or hears why none comes; what nobody has asked for
 // yet waits, up to a bound.
-#include "http/body.h"
+#include "http/net/body.h"
 
 #include <string>
 #include <vector>

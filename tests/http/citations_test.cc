@@ -1,4 +1,4 @@
-#include "http/citations.h"
+#include "http/api/citations.h"
 
 #include "tests/http/http_testing.h"
 #include "tests/support/status_matchers.h"

@@ -1,4 +1,4 @@
-#include "http/content_range.h"
+#include "http/net/content_range.h"
 
 #include <string>
 #include <utility>

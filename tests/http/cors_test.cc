@@ -1,7 +1,7 @@
 // Pages of other sites.
-#include "http/cors.h"
+#include "http/net/cors.h"
 
-#include "http/hosts.h"
+#include "http/net/hosts.h"
 #include "tests/http/http_testing.h"
 #include "tests/support/status_matchers.h"
 

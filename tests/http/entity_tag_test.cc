@@ -1,4 +1,4 @@
-#include "http/entity_tag.h"
+#include "http/net/entity_tag.h"
 
 #include "gtest/gtest.h"
 

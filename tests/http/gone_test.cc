@@ -5,7 +5,7 @@
 #include <future>
 
 #include "base/clock.h"
-#include "http/body.h"
+#include "http/net/body.h"
 #include "tests/http/http_testing.h"
 #include "tests/support/metrics_text.h"
 

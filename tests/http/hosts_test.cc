@@ -1,5 +1,5 @@
 // Which web pages a server without keys answers.
-#include "http/hosts.h"
+#include "http/net/hosts.h"
 
 #include "tests/http/http_testing.h"
 #include "tests/support/status_matchers.h"

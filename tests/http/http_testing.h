@@ -16,7 +16,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "base/log.h"
+#include "base/io/log.h"
 #include "http/server.h"
 #include "model/text/tokenizer.h"
 #include "nlohmann/json.hpp"

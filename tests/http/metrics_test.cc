@@ -1,5 +1,5 @@
 // GET /metrics and /v1/stats over the fake engine.
-#include "http/metrics.h"
+#include "http/api/metrics.h"
 
 #include <string>
 

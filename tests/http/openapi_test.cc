@@ -1,6 +1,6 @@
 // GET /openapi.json against the server: its routes, the fields that requests may have, and the
 // bounds of their values.
-#include "http/openapi.h"
+#include "http/api/openapi.h"
 
 #include <filesystem>
 #include <fstream>
@@ -15,8 +15,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "http/authorize.h"
-#include "http/routes.h"
+#include "http/api/routes.h"
+#include "http/net/authorize.h"
 #include "tests/access/access_testing.h"
 #include "tests/http/http_testing.h"
 
@@ -77,7 +77,7 @@ TEST(OpenApiTest, EveryRouteIsDescribedAndNoOther) {
 }
 
 TEST(OpenApiTest, EveryFileIsInTheBinaryByteForByte) {
-  const std::filesystem::path folder = std::string(RECOLLECT_SOURCE_DIR) + "/http/api";
+  const std::filesystem::path folder = std::string(RECOLLECT_SOURCE_DIR) + "/http/api/description";
   std::set<std::string> on_disk, embedded;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
     on_disk.insert(entry.path().filename());

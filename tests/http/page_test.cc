@@ -1,5 +1,5 @@
 // The files of the web page over HTTP: types, headers, and that they name each other rightly.
-#include "http/page.h"
+#include "http/page/page.h"
 
 #include <filesystem>
 #include <fstream>

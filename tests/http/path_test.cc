@@ -1,4 +1,4 @@
-#include "http/path.h"
+#include "http/net/path.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/descriptors.h"
+#include "base/io/descriptors.h"
 #include "tests/http/http_testing.h"
 
 namespace recollect {

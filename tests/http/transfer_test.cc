@@ -1,5 +1,5 @@
 // Documents as files over HTTP, over the fake engine.
-#include "http/authorize.h"
+#include "http/net/authorize.h"
 #include "tests/access/access_testing.h"
 #include "tests/http/http_testing.h"
 

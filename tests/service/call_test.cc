@@ -1,4 +1,4 @@
-#include "service/call.h"
+#include "service/rpc/call.h"
 
 #include <atomic>
 #include <future>

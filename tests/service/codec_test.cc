@@ -1,6 +1,6 @@
 // What requests decode to, what is refused and with which words; answers are tested by
 // encode_test.cc.
-#include "service/codec.h"
+#include "service/codec/codec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

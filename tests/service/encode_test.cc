@@ -8,7 +8,7 @@
 #include "engine/stats.h"
 #include "google/protobuf/descriptor.h"
 #include "model/model.h"
-#include "service/codec.h"
+#include "service/codec/codec.h"
 #include "tests/support/tiny_model.h"
 
 namespace recollect::service {

@@ -1,4 +1,4 @@
-#include "service/gate.h"
+#include "service/net/gate.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -19,8 +19,8 @@
 #include "base/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "service/frame_scanner.h"
-#include "service/sockets.h"
+#include "service/net/frame_scanner.h"
+#include "service/net/sockets.h"
 
 namespace recollect::service {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/log.h"
+#include "base/io/log.h"
 #include "client/client.h"
 #include "service/server.h"
 #include "tests/support/fake_engine.h"

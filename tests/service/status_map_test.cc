@@ -1,10 +1,10 @@
-#include "service/status_map.h"
+#include "service/rpc/status_map.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "base/paths.h"
+#include "base/io/paths.h"
 #include "client/state.h"
 #include "service/limits.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "store/format.h"
-#include "store/rocks/database.h"
+#include "store/rocks/db/database.h"
 #include "store/rocks/rocks_store.h"
 #include "tests/store/store_testing.h"
 

@@ -1,7 +1,7 @@
 // The cache in front of the pool: what it has is used if it is right, and never else.
 #include <map>
 
-#include "base/log.h"
+#include "base/io/log.h"
 #include "store/rados/pool.h"
 #include "store/rados/records.h"
 #include "store/rocks/rocks_cache.h"

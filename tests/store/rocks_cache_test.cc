@@ -8,7 +8,7 @@
 #include <random>
 #include <thread>
 
-#include "base/log.h"
+#include "base/io/log.h"
 #include "tests/store/rocks_testing.h"
 #include "tests/store/store_testing.h"
 

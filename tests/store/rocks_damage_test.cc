@@ -1,10 +1,10 @@
 // A flipped byte anywhere in the data directory is DATA_LOSS or does no harm; it never becomes
 // other data.
-#include "base/log.h"
+#include "base/io/log.h"
 #include "store/format.h"
-#include "store/rocks/database.h"
+#include "store/rocks/db/database.h"
+#include "store/rocks/documents/store_impl.h"
 #include "store/rocks/rocks_store.h"
-#include "store/rocks/store_impl.h"
 #include "tests/store/rocks_testing.h"
 #include "tests/store/store_testing.h"
 

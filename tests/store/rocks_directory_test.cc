@@ -6,9 +6,9 @@
 #include <functional>
 #include <optional>
 
-#include "base/log.h"
+#include "base/io/log.h"
 #include "rocksdb/db.h"
-#include "store/rocks/head.h"
+#include "store/rocks/db/head.h"
 #include "store/rocks/rocks_store.h"
 #include "tests/store/rocks_testing.h"
 #include "tests/store/store_testing.h"

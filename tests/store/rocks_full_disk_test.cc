@@ -8,7 +8,7 @@
 #include <fstream>
 #include <thread>
 
-#include "store/rocks/store_impl.h"
+#include "store/rocks/documents/store_impl.h"
 #include "tests/store/fault_file_system.h"
 #include "tests/store/store_testing.h"
 

@@ -12,8 +12,8 @@
 
 #include "rocksdb/status.h"
 #include "store/format.h"
-#include "store/rocks/database.h"
-#include "store/rocks/status.h"
+#include "store/rocks/db/database.h"
+#include "store/rocks/db/status.h"
 #include "tests/store/rocks_testing.h"
 #include "tests/store/store_testing.h"
 

@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/mxint8.h"
+#include "base/numeric/mxint8.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "store/document_store.h"

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "access/places.h"
-#include "base/executor.h"
+#include "base/sync/executor.h"
 #include "engine/engine.h"
 #include "engine/session/session_text.h"
 

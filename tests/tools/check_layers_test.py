@@ -17,7 +17,7 @@ FORBIDDEN = {
     "engine/engine.h": '#include "engine/backend/backend.h"',
     "engine/session/session.h": '#include "engine/engine.h"',
     "engine/step/step.h": '#include "engine/backend/cpu/cpu_backend.h"',
-    "service/codec.h": '#include "engine/session/session.h"',
+    "service/codec/codec.h": '#include "engine/session/session.h"',
 }
 
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
-#include "base/thread_pool.h"
+#include "base/sync/thread_pool.h"
 #include "kernels/cpu/op_context.h"
 #include "kernels/cpu/op_team.h"
 

@@ -6,7 +6,7 @@
 #include <future>
 #include <utility>
 
-#include "base/log.h"
+#include "base/io/log.h"
 #include "base/memory.h"
 
 namespace recollect::engine {

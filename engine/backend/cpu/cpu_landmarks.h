@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/executor.h"
-#include "base/mutex.h"
+#include "base/sync/executor.h"
+#include "base/sync/mutex.h"
 #include "engine/backend/cpu/compute_threads.h"
 #include "engine/backend/cpu/sketch_sums.h"
 #include "engine/backend/landmark_index.h"

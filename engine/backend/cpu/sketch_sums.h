@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/mutex.h"
+#include "base/sync/mutex.h"
 #include "engine/backend/cpu/compute_threads.h"
 #include "engine/backend/landmark_index.h"
 #include "kernels/landmark_topk/landmark_sketch.h"

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/mxint8.h"
+#include "base/numeric/mxint8.h"
 #include "gmock/gmock.h"
 #include "tests/engine/engine_testing.h"
 #include "tests/support/reference_sequence.h"

@@ -4,7 +4,7 @@
 #include <limits>
 #include <numbers>
 
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 #include "tests/kernels/cpu/kernel_test_util.h"
 
 namespace recollect::kernels::cuda {

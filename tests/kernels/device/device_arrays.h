@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 #include "base/types.h"
 #include "kernels/device/device.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "base/bf16.h"
+#include "base/numeric/bf16.h"
 #include "base/status.h"
 #include "kernels/gemm/gemm_cuda_plan.h"
 #include "tests/kernels/device/host_block.h"

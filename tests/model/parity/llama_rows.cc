@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "base/status.h"
 #include "model/cpu/cpu_model.h"
 #include "model/text/tokenizer.h"

@@ -1,0 +1,45 @@
+// A fixed pool of threads. Kernels are serial; model and engine hand independent tiles of work to
+// this pool.
+#ifndef RECOLLECT_BASE_SYNC_THREAD_POOL_H_
+#define RECOLLECT_BASE_SYNC_THREAD_POOL_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace recollect {
+
+// Thread-safe. Destruction waits for running work. Of what work throws (std::bad_alloc, that
+// is) the caller gets the first; the rest of that work is left out then.
+class ThreadPool {
+ public:
+  // `threads` >= 1 counts the caller of ParallelFor, so a pool of 1 starts no thread.
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int threads() const;
+
+  // Runs body(index, worker) for index in [0, count) and returns when all are done; 0 <= worker <
+  // threads() names the running thread, so that each can own scratch memory. The caller takes part.
+  // Which worker runs which index is not fixed; nothing may depend on it. Several threads may call
+  // it at once; `body` must not call it.
+  void ParallelFor(int64_t count, const std::function<void(int64_t index, int worker)>& body);
+
+  // Runs body(row, column, worker) over a grid so that (row, column) starts after (row - 1, column)
+  // and (row, column - 1): the wavefront of slices (rows) and layers (columns) in design section 3.
+  // then(row, worker), if given, starts after the row's last column and does not wait for another
+  // row's `then`.
+  void Wavefront(int64_t rows, int64_t columns,
+                 const std::function<void(int64_t row, int64_t column, int worker)>& body,
+                 const std::function<void(int64_t row, int worker)>& then = nullptr);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace recollect
+
+#endif  // RECOLLECT_BASE_SYNC_THREAD_POOL_H_

@@ -1,0 +1,36 @@
+// Reads lines that a person types, with editing and a history (libedit), or lines of a file.
+#ifndef RECOLLECT_CLI_COMMON_LINE_READER_H_
+#define RECOLLECT_CLI_COMMON_LINE_READER_H_
+
+#include <atomic>
+#include <optional>
+#include <string>
+
+namespace recollect::cli {
+
+// A process has at most one LineReader at a time, since the terminal's state is global. While one
+// exists on a terminal, ctrl-C sets interrupted() and does not end the program.
+class LineReader {
+ public:
+  // Keeps the history of terminal sessions in `history_file`, if that is not empty.
+  explicit LineReader(std::string history_file);
+  ~LineReader();
+  LineReader(const LineReader&) = delete;
+  LineReader& operator=(const LineReader&) = delete;
+
+  // Returns the next line without its end; nothing at the end of the input (ctrl-D). On a terminal
+  // it shows `prompt`, and ctrl-C drops the line that is being typed.
+  std::optional<std::string> Read(const std::string& prompt);
+
+  bool interactive() const { return interactive_; }
+  // Is true if ctrl-C was pressed since it was last set to false.
+  static std::atomic<bool>& interrupted();
+
+ private:
+  const bool interactive_;
+  const std::string history_file_;
+};
+
+}  // namespace recollect::cli
+
+#endif  // RECOLLECT_CLI_COMMON_LINE_READER_H_

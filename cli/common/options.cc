@@ -1,0 +1,82 @@
+#include "cli/common/options.h"
+
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/io/file.h"
+#include "base/status.h"
+#include "model/text/tokenizer.h"
+
+namespace recollect::cli {
+
+absl::Status CheckUtf8(const std::string& flag, const std::string& text) {
+  const int64_t bad = model::FindInvalidUtf8(text, /*allow_partial_end=*/false);
+  if (bad < 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(flag, ": not UTF-8 at byte ", bad));
+}
+
+absl::StatusOr<int64_t> ParseTokenCount(const std::string& flag, const std::string& text) {
+  int64_t scale = 1;
+  std::string digits = text;
+  if (!digits.empty()) {
+    const int unit = std::tolower(static_cast<unsigned char>(digits.back()));
+    scale = unit == 'k' ? 1 << 10 : unit == 'm' ? 1 << 20 : 1;
+    if (scale > 1) digits.pop_back();
+  }
+  constexpr int64_t kMost = int64_t{1} << 30;
+  int64_t count = 0;
+  if (!absl::SimpleAtoi(digits, &count) || count < 1 || count > kMost / scale ||
+      count * scale < 256) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, ": '", text, "', limit 256 to 1024m"));
+  }
+  return count * scale;
+}
+
+absl::StatusOr<std::string> ReadApiKey(const Options& options) {
+  if (options.api_key_file.empty()) {
+    const char* key = std::getenv("RECOLLECT_API_KEY");
+    return std::string(key == nullptr ? "" : key);
+  }
+  ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(options.api_key_file));
+  const std::string key(
+      absl::StripAsciiWhitespace(WithoutByteOrderMark(text).substr(0, text.find('\n'))));
+  if (key.empty())
+    return absl::InvalidArgumentError(absl::StrCat(options.api_key_file, ": no key in it"));
+  return key;
+}
+
+absl::StatusOr<std::string> ReadTlsCa(const Options& options) {
+  if (options.tls_ca_file.empty()) return "";
+  ASSIGN_OR_RETURN(std::string text, ReadWholeFile(options.tls_ca_file));
+  if (absl::StrContains(text, "-----BEGIN CERTIFICATE-----")) return text;
+  return absl::InvalidArgumentError(
+      absl::StrCat(options.tls_ca_file, ": no certificate in it (PEM)"));
+}
+
+absl::StatusOr<std::string> ReadInput(const std::string& path) {
+  struct Close {
+    void operator()(std::FILE* file) const {
+      if (file != stdin) std::fclose(file);
+    }
+  };
+  const std::unique_ptr<std::FILE, Close> file(path == "-" ? stdin
+                                                           : std::fopen(path.c_str(), "rb"));
+  if (file == nullptr) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
+  std::string text;
+  char buffer[1 << 16];
+  size_t n;
+  while ((n = std::fread(buffer, 1, sizeof(buffer), file.get())) > 0) text.append(buffer, n);
+  if (std::ferror(file.get()))
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", std::strerror(errno)));
+  return text;
+}
+
+}  // namespace recollect::cli

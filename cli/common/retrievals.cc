@@ -1,0 +1,93 @@
+#include "cli/common/retrievals.h"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/common/json.h"
+#include "engine/block_texts.h"
+#include "model/text/printable.h"
+#include "service/codec/codec.h"
+
+namespace recollect::cli {
+namespace {
+
+constexpr int64_t kExcerptBytes = 160;
+constexpr size_t kMaxCitations = 4;  // of one answer; --json has all
+
+// One line of whole characters of it: white space becomes single spaces.
+std::string Excerpt(const std::string& text) {
+  std::string line;
+  for (const char c : text) {
+    const bool space = c == '\n' || c == '\r' || c == '\t' || c == ' ';
+    if (!space) {
+      line += c;
+    } else if (!line.empty() && line.back() != ' ') {
+      line += ' ';
+    }
+  }
+  return model::EscapeInvisible(
+      service::ValidUtf8(std::string_view(line).substr(0, kExcerptBytes)));
+}
+
+std::string ExcerptOf(client::Client& client, const v1::Hit& hit) {
+  if (!hit.text().empty() || hit.document().empty()) return Excerpt(hit.text());
+  // A courtesy: a document deleted meanwhile only has no excerpt.
+  const int64_t end = std::min(hit.text_end(), hit.text_begin() + kExcerptBytes);
+  return Excerpt(client.ReadText(hit.document(), hit.text_begin(), end).value_or(""));
+}
+
+}  // namespace
+
+void PrintRetrievals(client::Client& client,
+                     const google::protobuf::RepeatedPtrField<v1::Retrieval>& retrievals,
+                     std::FILE* out) {
+  for (const v1::Retrieval& retrieval : retrievals) {
+    std::fprintf(out, "position %lld, group %d: %d of %lld candidates\n",
+                 static_cast<long long>(retrieval.position()), retrieval.group(),
+                 retrieval.hits_size(), static_cast<long long>(retrieval.candidates()));
+    if (retrieval.has_nothing()) {
+      std::fprintf(out, "  weight %.3f  of nothing\n", static_cast<double>(retrieval.nothing()));
+    }
+    for (const v1::Hit& hit : retrieval.hits()) {
+      const std::string text = ExcerptOf(client, hit);
+      const std::string name =
+          hit.document().empty() ? "(own past)" : model::EscapeInvisible(hit.document());
+      const std::string line =
+          absl::StrFormat("  weight %.3f  score %7.3f  %-6s  %s#%d  bytes %d-%d  %s\n",
+                          hit.weight(), hit.score(), ToJson(hit)["tier"].get<std::string>(), name,
+                          hit.chunk(), hit.text_begin(), hit.text_end(), text);
+      std::fputs(line.c_str(), out);
+    }
+  }
+}
+
+void PrintCitations(client::Client& client,
+                    const google::protobuf::RepeatedPtrField<v1::Retrieval>& retrievals,
+                    std::FILE* out) {
+  std::vector<const v1::Hit*> hits;
+  bool nothing = false;
+  for (const v1::Retrieval& retrieval : retrievals) {
+    nothing = nothing || retrieval.has_nothing();
+    const float least = retrieval.has_nothing() ? engine::kLeastCited : 0;
+    for (const v1::Hit& hit : retrieval.hits()) {
+      if (hit.weight() >= least) hits.push_back(&hit);
+    }
+  }
+  if (nothing && hits.empty()) std::fputs("  (no document was needed)\n", out);
+  std::ranges::stable_sort(hits, std::greater(), [](const v1::Hit* hit) { return hit->weight(); });
+  if (hits.size() > kMaxCitations) hits.resize(kMaxCitations);
+  for (const v1::Hit* hit : hits) {
+    const std::string line =
+        absl::StrFormat("  %3.0f %%  %s  bytes %d-%d  %s\n", 100 * hit->weight(),
+                        model::EscapeInvisible(hit->document()), hit->text_begin(), hit->text_end(),
+                        ExcerptOf(client, *hit));
+    std::fputs(line.c_str(), out);
+  }
+}
+
+}  // namespace recollect::cli

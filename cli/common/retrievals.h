@@ -1,0 +1,26 @@
+// Prints retrieved chunks for people.
+#ifndef RECOLLECT_CLI_COMMON_RETRIEVALS_H_
+#define RECOLLECT_CLI_COMMON_RETRIEVALS_H_
+
+#include <cstdio>
+
+#include "client/client.h"
+
+namespace recollect::cli {
+
+// Prints a line per retrieval with position, group, and numbers of hits and candidates; then a line
+// per hit with weight, score, tier, document#chunk, byte range and the start of its text (read from
+// the server if a hit has none).
+void PrintRetrievals(client::Client& client,
+                     const google::protobuf::RepeatedPtrField<v1::Retrieval>& retrievals,
+                     std::FILE* out);
+
+// Prints where an answer was found: a line for each of the hits with the greatest weights, with
+// document, byte range and the start of its text.
+void PrintCitations(client::Client& client,
+                    const google::protobuf::RepeatedPtrField<v1::Retrieval>& retrievals,
+                    std::FILE* out);
+
+}  // namespace recollect::cli
+
+#endif  // RECOLLECT_CLI_COMMON_RETRIEVALS_H_

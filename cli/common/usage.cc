@@ -1,0 +1,147 @@
+#include "cli/common/usage.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+
+namespace recollect::cli {
+namespace {
+
+constexpr char kHelp[] = "help";
+
+// A verb of earlier releases, and where it went.
+struct MovedVerb {
+  std::string_view name, now;
+};
+constexpr MovedVerb kMovedVerbs[] = {
+    {"import",
+     "there is no command 'import' any more: a published checkpoint is converted by a program of "
+     "the repository with the same options, python train/import_checkpoint.py --from LAYOUT DIR "
+     "--out DIR (docs/importing.md)"},
+    {"niah",
+     "there is no command 'niah' any more: the needle-in-a-haystack test is a program of the "
+     "repository with the same options, python3 bench/niah (docs/niah.md)"},
+};
+
+// Damerau and Levenshtein's, where no letter is changed twice.
+size_t Distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> before, last(b.size() + 1), row(b.size() + 1);
+  std::iota(last.begin(), last.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t other = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, other});
+      const bool turned = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (turned) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+    before = last;
+    last.swap(row);
+  }
+  return last[b.size()];
+}
+
+// INVALID_ARGUMENT where the verb is one of an earlier release.
+absl::Status CheckMoved(const std::vector<std::string>& arguments) {
+  const auto verb =
+      std::find_if(arguments.begin(), arguments.end(),
+                   [](const std::string& argument) { return !absl::StartsWith(argument, "-"); });
+  for (const MovedVerb& moved : kMovedVerbs) {
+    if (verb != arguments.end() && *verb == moved.name)
+      return absl::InvalidArgumentError(std::string(moved.now));
+  }
+  return absl::OkStatus();
+}
+
+const CLI::App* LastVerb(const CLI::App& app) {
+  const CLI::App* last = &app;
+  while (!last->get_subcommands().empty()) last = last->get_subcommands().front();
+  return last;
+}
+
+std::vector<std::string> Verbs(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(verb->get_name());
+  return names;
+}
+
+// The options of a verb, and those of all.
+std::vector<std::string> Flags(const CLI::App& app, const CLI::App& verb) {
+  std::vector<std::string> names;
+  for (const CLI::App* with : {&app, &verb}) {
+    for (const CLI::Option* option : with->get_options())
+      for (const std::string& name : option->get_lnames())
+        names.push_back(absl::StrCat("--", name));
+  }
+  return names;
+}
+
+std::string Meant(const std::string& nearest) {
+  return nearest.empty() ? "" : absl::StrCat("; did you mean '", nearest, "'?");
+}
+
+// Of the first unknown argument that is near to anything.
+std::string Suggestion(const CLI::App& app, const std::vector<std::string>& unknown) {
+  const CLI::App* verb = LastVerb(app);
+  for (const std::string& argument : unknown) {
+    const bool flag = absl::StartsWith(argument, "-");
+    const std::string nearest =
+        Nearest(argument.substr(0, flag ? argument.find('=') : argument.npos),
+                flag ? Flags(app, *verb) : Verbs(*verb));
+    if (!nearest.empty()) return Meant(nearest);
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string Nearest(std::string_view word, const std::vector<std::string>& candidates) {
+  constexpr size_t kMostBytes = 64;  // of a name; what is longer is none
+  if (word.size() > kMostBytes) return "";
+  std::string nearest;
+  size_t least = 1 + std::max<size_t>(1, word.size() / 3);
+  for (const std::string& candidate : candidates) {
+    const size_t distance = Distance(word, candidate);
+    if (distance >= least) continue;
+    least = distance;
+    nearest = candidate;
+  }
+  return nearest;
+}
+
+std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  const bool required = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  std::string what = error.what();
+  // Of a verb that it does not know CLI11 says only that one is required.
+  const CLI::App* verb = LastVerb(app);
+  if (required && verb->get_require_subcommand_min() > 0 && !unknown.empty())
+    what = CLI::ExtrasError(verb->get_name(), unknown).what();
+  return what + Suggestion(app, unknown);
+}
+
+absl::StatusOr<std::vector<std::string>> Arguments(const CLI::App& app, int argc,
+                                                   const char* const* argv) {
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  const bool help = !arguments.empty() && arguments.front() == kHelp;
+  if (help) arguments.erase(arguments.begin());
+  RETURN_IF_ERROR(CheckMoved(arguments));
+  if (!help) return arguments;
+  const CLI::App* at = &app;
+  for (const std::string& name : arguments) {
+    const std::vector<std::string> verbs = Verbs(*at);
+    if (std::find(verbs.begin(), verbs.end(), name) == verbs.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "there is no command '", name, "' to help with", Meant(Nearest(name, verbs))));
+    }
+    at = at->get_subcommand(name);
+  }
+  arguments.emplace_back("--help");
+  return arguments;
+}
+
+}  // namespace recollect::cli

@@ -1,0 +1,301 @@
+// The verb `chat`: a conversation in the terminal, over mounted documents.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "base/sha256.h"
+#include "base/status.h"
+#include "base/turns_text.h"
+#include "cli/common/answer_flags.h"
+#include "cli/common/connection.h"
+#include "cli/common/json.h"
+#include "cli/common/line_reader.h"
+#include "cli/common/retrievals.h"
+#include "cli/common/session_options.h"
+#include "cli/verbs/verbs.h"
+#include "model/text/printable.h"
+
+namespace recollect::cli {
+namespace {
+
+constexpr int64_t kMaxTokens = 512;
+
+constexpr char kCommands[] =
+    "  /mount NAME[,NAME]  answer from these documents, too\n"
+    "  /unmount [NAME]     no longer from this one, or from none\n"
+    "  /system TEXT        begin anew with this system message; without TEXT: the model's own\n"
+    "  /new                begin anew\n"
+    "  /save [ID]          keep the conversation as this document; without ID: no longer\n"
+    "  /help               this list\n"
+    "  /quit               end; so does ctrl-D. ctrl-C stops an answer\n";
+
+struct ChatOptions {
+  SessionFlags session;
+  std::string system;
+  std::string save;             // empty: it is not saved
+  bool replace = false;         // with `save`
+  v1::GenerateRequest request;  // the rest
+};
+
+class Chat {
+ public:
+  Chat(client::Client& client, v1::GenerateRequest request, bool json)
+      : client_(client), request_(std::move(request)), json_(json) {}
+
+  void Begin(const std::string& system) {
+    request_.mutable_prompt()->clear_messages();
+    if (!system.empty()) Say(v1::CHAT_ROLE_SYSTEM, system);
+  }
+
+  // A command that begins with '/'; false: to end.
+  bool Command(absl::string_view line);
+  // Asks, prints the answer as it comes and where it was found. The conversation keeps an answer
+  // that was stopped; a question that was not answered leaves it.
+  absl::Status Ask(const std::string& question);
+
+ private:
+  void Say(v1::ChatRole role, const std::string& content) {
+    v1::ChatMessage& message = *request_.mutable_prompt()->add_messages();
+    message.set_role(role);
+    message.set_content(content);
+  }
+  void BeginAnew(const std::string& system);
+  void Save(const std::string& id);
+  void PrintSaved(const v1::Saved& saved) const;
+  void Mount(absl::string_view names);
+  void Unmount(absl::string_view name);
+  void PrintMounts() const;
+
+  client::Client& client_;
+  v1::GenerateRequest request_;
+  const bool json_;
+};
+
+void Chat::PrintMounts() const {
+  const auto& mounts = request_.session().mounts();
+  const std::string names = mounts.empty() ? "nothing" : absl::StrJoin(mounts, ", ");
+  std::fprintf(stderr, "mounted: %s\n", model::EscapeInvisible(names).c_str());
+}
+
+void Chat::Mount(absl::string_view names) {
+  for (const absl::string_view name :
+       absl::StrSplit(names, absl::ByAnyChar(", "), absl::SkipEmpty())) {
+    const auto document = client_.GetDocument(std::string(name));
+    if (!document.ok()) {
+      std::fprintf(stderr, "%s\n", model::EscapeInvisible(document.status().message()).c_str());
+    } else {
+      request_.mutable_session()->add_mounts(std::string(name));
+    }
+  }
+  PrintMounts();
+}
+
+void Chat::Unmount(absl::string_view name) {
+  auto& mounts = *request_.mutable_session()->mutable_mounts();
+  for (int i = mounts.size() - 1; i >= 0; --i) {
+    if (name.empty() || mounts[i] == name) mounts.DeleteSubrange(i, 1);
+  }
+  PrintMounts();
+}
+
+// Another conversation does not take the place of the one that was saved.
+void Chat::BeginAnew(const std::string& system) {
+  if (request_.has_save_as()) {
+    std::fprintf(stderr, "(no longer saved as %s)\n",
+                 model::EscapeInvisible(request_.save_as().document_id()).c_str());
+  }
+  request_.clear_save_as();
+  Begin(system);
+}
+
+// What there is of it at once, the rest turn by turn.
+void Chat::Save(const std::string& id) {
+  request_.clear_save_as();
+  if (id.empty()) return;
+  std::vector<ChatMessage> messages;
+  for (const v1::ChatMessage& message : request_.prompt().messages()) {
+    const ChatRole role = message.role() == v1::CHAT_ROLE_SYSTEM ? ChatRole::kSystem
+                          : message.role() == v1::CHAT_ROLE_USER ? ChatRole::kUser
+                                                                 : ChatRole::kAssistant;
+    messages.push_back({role, message.content()});
+  }
+  const std::string text = TurnsText(messages);
+  if (!text.empty()) {
+    v1::Saved saved;
+    const auto there = client_.GetDocument(id);
+    const bool grown =
+        there.ok() &&
+        Sha256Hex(text.substr(0, static_cast<size_t>(there->bytes()))) == there->sha256();
+    const auto document = client_.IngestText(id, client::ReadFrom(text), nullptr, {}, grown);
+    if (document.ok()) *saved.mutable_document() = *document;
+    saved.set_error(std::string(document.status().message()));
+    PrintSaved(saved);
+    if (!document.ok()) return;
+  }
+  request_.mutable_save_as()->set_document_id(id);
+}
+
+void Chat::PrintSaved(const v1::Saved& saved) const {
+  if (saved.has_document()) {
+    std::fprintf(stderr, "(saved as %s: %lld tokens)\n",
+                 model::EscapeInvisible(saved.document().id()).c_str(),
+                 static_cast<long long>(saved.document().tokens()));
+  } else {
+    std::fprintf(stderr, "(not saved: %s)\n", model::EscapeInvisible(saved.error()).c_str());
+  }
+}
+
+bool Chat::Command(absl::string_view line) {
+  const std::pair<absl::string_view, absl::string_view> parts =
+      absl::StrSplit(line, absl::MaxSplits(' ', 1));
+  const auto& [command, rest] = parts;
+  const absl::string_view argument = absl::StripAsciiWhitespace(rest);
+  if (command == "/quit" || command == "/exit") return false;
+  if (command == "/mount") {
+    Mount(argument);
+  } else if (command == "/unmount") {
+    Unmount(argument);
+  } else if (command == "/new" || command == "/system") {
+    BeginAnew(std::string(argument));
+  } else if (command == "/save") {
+    Save(std::string(argument));
+  } else {
+    std::fputs(kCommands, stderr);
+  }
+  return true;
+}
+
+absl::Status Chat::Ask(const std::string& question) {
+  RETURN_IF_ERROR(CheckUtf8("the question", question));
+  Say(v1::CHAT_ROLE_USER, question);
+  std::string answer;
+  client::GenerateCallbacks callbacks;
+  callbacks.cancel = &LineReader::interrupted();
+  callbacks.on_tokens = [&](const std::vector<int32_t>&, const std::string& text) {
+    answer += text;
+    if (!json_) {
+      const std::string shown = absl::StrJoin(absl::StrSplit(text, '\n'), "\n",
+                                              [](std::string* out, absl::string_view line) {
+                                                out->append(model::EscapeInvisible(line));
+                                              });
+      std::fwrite(shown.data(), 1, shown.size(), stdout);
+      std::fflush(stdout);
+    }
+    return true;
+  };
+  const absl::StatusOr<client::GenerateResult> result = client_.Generate(request_, callbacks);
+  if (!json_) std::fputc('\n', stdout);
+  if (answer.empty() && !result.ok()) {
+    request_.mutable_prompt()->mutable_messages()->RemoveLast();
+  } else {
+    Say(v1::CHAT_ROLE_ASSISTANT, answer);
+  }
+  if (!result.ok()) {
+    const bool stopped = absl::IsCancelled(result.status()) && LineReader::interrupted();
+    if (stopped) std::fputs("(stopped)\n", stderr);
+    return stopped ? absl::OkStatus() : result.status();
+  }
+  if (json_) {
+    PrintJson(ToJson(*result));
+    return absl::OkStatus();
+  }
+  std::fflush(stdout);
+  if (const int64_t dropped = result->done.usage().dropped_messages(); dropped > 0) {
+    std::fprintf(stderr, "(the model's context has no room for the first %lld messages any more)\n",
+                 static_cast<long long>(dropped));
+  }
+  PrintCitations(client_, result->retrievals, stderr);
+  if (result->done.has_saved()) PrintSaved(result->done.saved());
+  return absl::OkStatus();
+}
+
+// Where shells keep their histories; empty: there is no home.
+std::string HistoryFile() {
+  const char* const state = std::getenv("XDG_STATE_HOME");
+  const char* const home = std::getenv("HOME");
+  if (state == nullptr && home == nullptr) return "";
+  const std::filesystem::path folder = state != nullptr
+                                           ? std::filesystem::path(state)
+                                           : std::filesystem::path(home) / ".local/state";
+  std::error_code failed;
+  std::filesystem::create_directories(folder / "recollect", failed);
+  return failed ? "" : (folder / "recollect" / "chat_history").string();
+}
+
+absl::Status Talk(const Options& common, const ChatOptions& options) {
+  v1::GenerateRequest request = options.request;
+  ASSIGN_OR_RETURN(*request.mutable_session(), ToSessionOptions(options.session));
+  RETURN_IF_ERROR(CheckUtf8("--system", options.system));
+  RETURN_IF_ERROR(CheckUtf8("--save", options.save));
+  if (!options.save.empty()) request.mutable_save_as()->set_document_id(options.save);
+  if (options.replace) request.mutable_save_as()->set_replace(true);
+  request.set_with_retrievals(true);
+  if (!request.has_max_tokens()) request.set_max_tokens(kMaxTokens);
+  ASSIGN_OR_RETURN(const auto connection,
+                   Connection::Open(common, request.session().mounts().empty()));
+  LineReader lines(HistoryFile());
+  Chat chat(connection->client(), std::move(request), common.json);
+  chat.Begin(options.system);
+  if (lines.interactive()) std::fputs("Ask, or /help. ctrl-D ends.\n", stderr);
+  while (const std::optional<std::string> line = lines.Read("> ")) {
+    const absl::string_view said = absl::StripAsciiWhitespace(*line);
+    if (said.empty()) continue;
+    if (said.front() == '/') {
+      if (!chat.Command(said)) break;
+      continue;
+    }
+    LineReader::interrupted() = false;
+    const absl::Status status = chat.Ask(std::string(said));
+    // A person can ask again; a script must hear of it.
+    if (!status.ok() && !lines.interactive()) return status;
+    if (!status.ok()) {
+      std::fprintf(stderr, "%s\n", model::EscapeInvisible(status.ToString()).c_str());
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddChat(CLI::App& app, Command& command) {
+  CLI::App* verb = app.add_subcommand("chat", "Talk with the model about mounted documents");
+  auto options = std::make_shared<ChatOptions>();
+  verb->add_option("--system", options->system, "System message (default: the model's own)")
+      ->type_name("TEXT");
+  CLI::Option* const save =
+      verb->add_option("--save", options->save,
+                       "Keep the conversation as this document, after each answer")
+          ->type_name("ID");
+  verb->add_flag("--replace", options->replace, "Replace any document that has this ID")
+      ->needs(save);
+  AddSessionFlags(*verb, options->session);
+  AddAnswerFlags(*verb, options->request);
+  verb->get_option("--max-tokens")->default_str(absl::StrCat(kMaxTokens));
+  verb->footer(absl::StrCat(
+      "\nExamples:\n"
+      "  recollect chat --mount minutes\n"
+      "  echo 'Who was in the chair?' | recollect chat --mount minutes,notes\n"
+      "  recollect chat --save talks/monday\n"
+      "  recollect chat --mount 'talks/*'\n"
+      "\n"
+      "Each line of standard input is a question. Answers go to standard output; where they were "
+      "found goes\nto standard error. On a terminal, commands are:\n",
+      kCommands, "\n", kCommonHelp));
+  verb->callback([&command, options] {
+    command.run = [&command, options] { return Talk(command.options, *options); };
+  });
+}
+
+}  // namespace recollect::cli

@@ -1,0 +1,242 @@
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "base/status.h"
+#include "cli/common/connection.h"
+#include "cli/common/flags.h"
+#include "cli/common/json.h"
+#include "cli/common/metadata_flags.h"
+#include "cli/verbs/verbs.h"
+#include "model/text/printable.h"
+
+namespace recollect::cli {
+namespace {
+
+constexpr int64_t kReadBytes = 1 << 20;  // the server's limit for one call
+
+struct DocsOptions {
+  std::vector<std::string> ids;
+  std::vector<std::string> deleted;      // of `docs delete`
+  std::vector<std::string> where;        // of `docs list`
+  std::vector<std::string> set, remove;  // of `docs metadata`
+  bool replace = false;                  // likewise
+  int64_t begin = 0;
+  int64_t end = -1;
+};
+
+absl::Status CheckIds(const DocsOptions& options) {
+  for (const std::string& id : options.ids) RETURN_IF_ERROR(CheckUtf8("ID", id));
+  return absl::OkStatus();
+}
+
+// Of a document or an unfinished ingest.
+template <typename T>
+std::string Chunks(const T& of) {
+  return of.kind() == v1::DOCUMENT_KIND_PREFIX ? "prefix" : absl::StrCat(of.chunks());
+}
+
+// A hybrid's pattern is pages long: `docs get` has all of it.
+std::string Short(const std::string& pattern) {
+  constexpr size_t kMost = 100;
+  return pattern.size() <= kMost ? pattern : pattern.substr(0, kMost) + "…";
+}
+
+// `fingerprint`: of the model that there is.
+void PrintRow(const v1::Document& d, const std::string& fingerprint) {
+  const std::string id = model::EscapeInvisible(d.id());
+  if (d.has_damage()) {
+    std::printf("%-24s DAMAGED  %s\n", id.c_str(), d.damage().c_str());
+    return;
+  }
+  const std::string other =
+      d.fingerprint() == fingerprint
+          ? ""
+          : absl::StrCat("  of another model, ", d.fingerprint().substr(0, 12), ": docs refresh");
+  std::printf("%-24s %12lld %11lld %9s %10.1f  %s  %s%s\n", id.c_str(),
+              static_cast<long long>(d.bytes()), static_cast<long long>(d.tokens()),
+              Chunks(d).c_str(), static_cast<double>(d.stored_bytes()) / (1 << 20),
+              absl::FormatTime("%Y-%m-%d %H:%M", absl::FromUnixMillis(d.created_unix_ms()),
+                               absl::LocalTimeZone())
+                  .c_str(),
+              Short(d.pattern()).c_str(), other.c_str());
+}
+
+absl::Status ListDocuments(const Options& common, const DocsOptions& options) {
+  ASSIGN_OR_RETURN(const std::string filter, FilterFromFlags("--where", options.where));
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+  ASSIGN_OR_RETURN(const auto documents, connection->client().ListAllDocuments(filter));
+  std::vector<v1::UnfinishedIngest> ingests;
+  if (filter.empty()) {  // they have no metadata yet
+    ASSIGN_OR_RETURN(ingests, connection->client().ListIngests());
+  }
+  ASSIGN_OR_RETURN(const v1::ModelInfo model, connection->client().GetModel());
+  if (common.json) {
+    PrintJson({{"documents", ToJsonArray(documents)}, {"ingests", ToJsonArray(ingests)}});
+    return absl::OkStatus();
+  }
+  std::printf("%-24s %12s %11s %9s %10s  %s\n", "ID", "BYTES", "TOKENS", "CHUNKS", "STORED MiB",
+              "CREATED");
+  for (const v1::Document& document : documents) PrintRow(document, model.fingerprint());
+  for (const v1::UnfinishedIngest& ingest : ingests) {
+    std::printf("%-24s %12lld %11lld %9s %10s  %s, committed up to %lld  %s\n",
+                model::EscapeInvisible(ingest.id()).c_str(), static_cast<long long>(ingest.bytes()),
+                static_cast<long long>(ingest.tokens()), Chunks(ingest).c_str(), "",
+                ingest.refresh() ? "refresh, unfinished" : "unfinished",
+                static_cast<long long>(ingest.committed_offset()), Short(ingest.pattern()).c_str());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Get(const Options& common, const DocsOptions& options) {
+  RETURN_IF_ERROR(CheckIds(options));
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+  ASSIGN_OR_RETURN(const v1::Document document,
+                   connection->client().GetDocument(options.ids.front()));
+  common.json ? PrintJson(ToJson(document)) : PrintTable(ToJson(document));
+  return absl::OkStatus();
+}
+
+// Shows a document's metadata, after a change if one is asked for.
+absl::Status Metadata(const Options& common, const DocsOptions& options) {
+  RETURN_IF_ERROR(CheckIds(options));
+  ASSIGN_OR_RETURN(Json metadata, MetadataFromFlags("--set", options.set));
+  for (const std::string& key : options.remove) {
+    RETURN_IF_ERROR(CheckUtf8("--remove", key));
+    metadata[key] = nullptr;
+  }
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+  v1::Document document;
+  if (metadata.empty() && !options.replace) {
+    ASSIGN_OR_RETURN(document, connection->client().GetDocument(options.ids.front()));
+  } else {
+    v1::SetMetadataRequest request;
+    request.set_id(options.ids.front());
+    request.set_metadata(metadata.dump());
+    request.set_patch(!options.replace);
+    ASSIGN_OR_RETURN(document, connection->client().SetMetadata(request));
+  }
+  Json now = ToJson(document);
+  now = now.contains("metadata") ? now["metadata"] : Json::object();
+  common.json ? PrintJson(now) : PrintTable(now);
+  return absl::OkStatus();
+}
+
+absl::Status Delete(const Options& common, const DocsOptions& options) {
+  ASSIGN_OR_RETURN(const auto ids, GivenIds(options.deleted));
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+  std::vector<std::string> deleted, missing;
+  for (const std::string& id : ids) {
+    const absl::Status status = connection->client().DeleteDocument(id);
+    if (absl::IsNotFound(status)) {
+      missing.emplace_back(status.message());
+      continue;
+    }
+    RETURN_IF_ERROR(status);
+    deleted.push_back(id);
+  }
+  if (common.json) PrintJson({{"deleted", deleted}});
+  return missing.empty() ? absl::OkStatus() : absl::NotFoundError(absl::StrJoin(missing, "; "));
+}
+
+absl::Status Text(const Options& common, const DocsOptions& options) {
+  RETURN_IF_ERROR(CheckIds(options));
+  ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
+  const std::string& id = options.ids.front();
+  // Before anything is printed: the server only sees a part at a time.
+  ASSIGN_OR_RETURN(const v1::Document document, connection->client().GetDocument(id));
+  const int64_t end = options.end < 0 ? document.bytes() : options.end;
+  if (options.begin < 0 || options.begin > end || end > document.bytes()) {
+    return absl::OutOfRangeError(absl::StrCat("text range [", options.begin, ", ", end,
+                                              ") of a document that has ", document.bytes(),
+                                              " bytes"));
+  }
+  std::string all;  // for JSON only; otherwise printed as it comes
+  for (int64_t at = options.begin; at < end || at == options.begin; at += kReadBytes) {
+    ASSIGN_OR_RETURN(const std::string text,
+                     connection->client().ReadText(id, at, std::min(end, at + kReadBytes)));
+    if (common.json) {
+      all += text;
+    } else {
+      std::fwrite(text.data(), 1, text.size(), stdout);
+    }
+  }
+  if (common.json) PrintJson({{"id", id}, {"begin", options.begin}, {"end", end}, {"text", all}});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddDocs(CLI::App& app, Command& command) {
+  CLI::App* docs = app.add_subcommand(
+      "docs", "List, show, describe, read, export, import, refresh and delete documents");
+  docs->require_subcommand(1);
+  auto options = std::make_shared<DocsOptions>();
+  const auto add = [&](const char* name, const char* what, const char* example, auto run) {
+    CLI::App* verb = docs->add_subcommand(name, what);
+    verb->footer(absl::StrCat("\nExample:\n  recollect docs ", example, "\n", kCommonHelp));
+    verb->callback([&command, run] { command.run = run; });
+    return verb;
+  };
+  CLI::App* list = add("list", "All documents, and ingests that are not finished", "list --json",
+                       [&command, options] { return ListDocuments(command.options, *options); });
+  AddRepeated(*list, "--where", options->where,
+              "Only documents whose metadata is so; repeated: and")
+      ->type_name("KEY=VALUE|KEY>=VALUE|…|JSON");
+  add("get", "Show what the catalog has about one document", "get moby",
+      [&command, options] { return Get(command.options, *options); })
+      ->add_option("ID", options->ids, "Document")
+      ->required()
+      ->expected(1)
+      ->allow_extra_args(false);  // or "[a]" would be read as a list
+  CLI::App* metadata = add("metadata", "Show a document's metadata, or set and remove keys",
+                           "metadata moby --set year=1851 --remove draft",
+                           [&command, options] { return Metadata(command.options, *options); });
+  metadata->add_option("ID", options->ids, "Document")
+      ->required()
+      ->expected(1)
+      ->allow_extra_args(false);
+  CLI::Option* removed =
+      AddRepeated(*metadata, "--remove", options->remove, "Remove a key; repeat the option")
+          ->type_name("KEY");
+  AddRepeated(*metadata, "--set", options->set,
+              "Set a key to a string, number, true or false; repeat the option")
+      ->type_name("KEY=VALUE|JSON");
+  metadata
+      ->add_flag("--replace", options->replace,
+                 "Put what is set in the place of all that the document has")
+      ->excludes(removed);
+  CLI::App* remove = add("delete", "Delete documents, and unfinished ingests", "delete moby emma",
+                         [&command, options] { return Delete(command.options, *options); });
+  AddIds(*remove, options->deleted)->required();
+  CLI::App* text = add("text", "A document's text, or bytes [begin, end) of it",
+                       "text moby --begin 1000 --end 2000",
+                       [&command, options] { return Text(command.options, *options); });
+  text->add_option("ID", options->ids, "Document")
+      ->required()
+      ->expected(1)
+      ->allow_extra_args(false);
+  text->add_option("--begin", options->begin, "First byte")->capture_default_str();
+  text->add_option("--end", options->end, "Byte after the last (default: all)");
+  AddDocsTransfer(*docs, command);
+  AddDocsRefresh(*docs, command);
+  docs->footer(
+      "\nExamples:\n"
+      "  recollect docs list --json\n"
+      "  recollect docs metadata moby --set year=1851 --set draft=true\n"
+      "  recollect docs list --where 'year<1850' --where author=Austen\n"
+      "  recollect docs text moby --begin 1000 --end 2000\n"
+      "  recollect docs export moby moby.recollect\n"
+      "  recollect docs import moby.recollect --server 127.0.0.1:50051\n"
+      "  recollect docs refresh --all\n"
+      "  recollect docs delete moby\n" +
+      std::string(kCommonHelp));
+}
+
+}  // namespace recollect::cli

@@ -1,0 +1,114 @@
+#include "http/api/completions.h"
+
+#include <utility>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "http/api/choices.h"
+#include "http/api/completion_request.h"
+#include "http/api/generation.h"
+#include "http/net/errors.h"
+#include "model/text/tokenizer.h"
+
+namespace recollect::http {
+namespace {
+
+using nlohmann::json;
+
+class Completion final : public Generation {
+ public:
+  Completion(Runtime& runtime, const CompletionRequest& request, std::shared_ptr<Choices> choices,
+             int64_t index)
+      : Generation(runtime, request, std::move(choices), index), echo_asked_(request.echo) {}
+
+  // INVALID_ARGUMENT: also an echo of token ids that cannot be had.
+  absl::Status Start() override;
+
+ private:
+  // The prompt is an event of its own, with its log probabilities.
+  json Opening() override { return echo_.empty() ? json(nullptr) : Further(echo_); }
+  json Further(const std::string& text) override {
+    return {{"text", text},
+            {"logprobs", logprobs().has_value() ? logprobs()->Take() : json(nullptr)}};
+  }
+  json Whole(const std::string& text) override { return Further(echo_ + text); }
+
+  absl::Status PrepareEcho();
+  void ScorePrompt();
+  void GenerateAfter(absl::StatusOr<engine::ScoreResult> scored);
+  std::shared_ptr<Completion> Self() {
+    return std::static_pointer_cast<Completion>(shared_from_this());
+  }
+
+  const bool echo_asked_;
+  std::string echo_;
+};
+
+absl::Status Completion::Start() {
+  if (echo_asked_) RETURN_IF_ERROR(PrepareEcho());
+  RETURN_IF_ERROR(PrepareLogprobs());
+  if (logprobs().has_value() && !echo_.empty()) {
+    ScorePrompt();
+  } else {
+    Generate();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Completion::PrepareEcho() {
+  const engine::Prompt& prompt = request().generate.prompt;
+  echo_ = prompt.text;
+  if (prompt.tokens.empty()) return absl::OkStatus();
+  const model::Tokenizer* const tokenizer = runtime().options.tokenizer;
+  if (tokenizer == nullptr) return absl::InvalidArgumentError("echo: the model has no tokenizer");
+  for (const int32_t token : prompt.tokens)
+    RETURN_IF_ERROR(CheckRange<int64_t>("prompt", token, 0, tokenizer->vocab_size() - 1));
+  echo_ = tokenizer->Decode(prompt.tokens);
+  return absl::OkStatus();
+}
+
+// Generating tells nothing of the prompt's tokens: the prompt is read once more for that, first.
+void Completion::ScorePrompt() {
+  const engine::GenerateRequest& generate = request().generate;
+  engine::ScoreRequest score;
+  score.session_options = generate.session_options;
+  score.account = generate.account;
+  score.prompt = generate.prompt;
+  score.top_logprobs = *generate.logprobs;
+  choices().Follow(runtime().engine.Score(
+      std::move(score), [self = Self()](absl::StatusOr<engine::ScoreResult> scored) {
+        self->GenerateAfter(std::move(scored));
+      }));
+}
+
+// Writing megabytes of numbers would hold the engine's thread up.
+void Completion::GenerateAfter(absl::StatusOr<engine::ScoreResult> scored) {
+  if (!scored.ok()) return EndIfError(scored.status());
+  runtime().Continue([self = Self(), scored = *std::move(scored)] {
+    self->EndIfError(OrExhausted("a completion", [&] {
+      self->logprobs()->Add(scored);
+      self->Generate();
+      return absl::OkStatus();
+    }));
+  });
+}
+
+}  // namespace
+
+void Complete(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
+  absl::StatusOr<CompletionRequest> decoded =
+      DecodeCompletion(request.body, runtime.options, request.caller);
+  if (!decoded.ok()) return SendError(*answer, decoded.status());
+  if (decoded->generate.save_as.has_value()) decoded->generate.save_as->peer = request.peer;
+  const auto choices = std::make_shared<Choices>(
+      runtime, Choices::Names{"cmpl", "text_completion", "text_completion"},
+      Choices::Form{decoded->stream, decoded->include_usage}, std::ssize(decoded->prompts), answer);
+  CompletionRequest each = *std::move(decoded);
+  for (int64_t i = 0; i < choices->count(); ++i) {
+    each.generate.prompt = std::move(each.prompts[static_cast<size_t>(i)]);
+    const absl::Status started = std::make_shared<Completion>(runtime, each, choices, i)->Start();
+    if (!started.ok()) return choices->Fail(started);
+  }
+}
+
+}  // namespace recollect::http

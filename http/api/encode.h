@@ -1,0 +1,20 @@
+// Encodes results of the engine as JSON.
+#ifndef RECOLLECT_HTTP_API_ENCODE_H_
+#define RECOLLECT_HTTP_API_ENCODE_H_
+
+#include "engine/types.h"
+#include "nlohmann/json.hpp"
+
+namespace recollect::http {
+
+// {"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details":
+// {"cached_tokens"}}.
+nlohmann::json Encode(const engine::Usage& usage);
+// {"position", "group", "candidates", "hits": [{"document", "chunk", "begin", "end", "score",
+// "weight", "tier"}]}, with a memory adapter also "nothing"; "begin" and "end" are byte offsets in
+// the document's text.
+nlohmann::json Encode(const engine::Retrieval& retrieval);
+
+}  // namespace recollect::http
+
+#endif  // RECOLLECT_HTTP_API_ENCODE_H_

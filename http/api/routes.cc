@@ -1,0 +1,173 @@
+#include "http/api/routes.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "http/api/chat.h"
+#include "http/api/completions.h"
+#include "http/api/documents.h"
+#include "http/api/embeddings.h"
+#include "http/api/metrics.h"
+#include "http/api/openapi.h"
+#include "http/api/request_fields.h"
+#include "http/api/retrieve.h"
+#include "http/api/score.h"
+#include "http/api/stats.h"
+#include "http/api/tokens.h"
+#include "http/api/transfer.h"
+#include "http/api/upload.h"
+#include "http/net/errors.h"
+#include "http/net/json.h"
+#include "http/net/path.h"
+#include "http/page/page.h"
+#include "model/text/printable.h"
+#include "nlohmann/json.hpp"
+
+namespace recollect::http {
+namespace {
+
+using nlohmann::json;
+
+void Live(Runtime&, const Request&, const std::shared_ptr<Answer>& answer) {
+  answer->Send(200, "application/json", R"({"status":"ok"})");
+}
+
+void Ready(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
+  const absl::Status ready = runtime.Ready();
+  ready.ok() ? Live(runtime, request, answer) : SendError(*answer, ready);
+}
+
+void Version(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answer) {
+  SendJson(*answer, {{"version", runtime.options.version}});
+}
+
+json EncodeModel(const Runtime& runtime) {
+  return {{"id", runtime.options.model_name},
+          {"object", "model"},
+          {"created", 0},
+          {"owned_by", "recollect"},
+          {"chat", runtime.options.chat}};
+}
+
+void Models(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answer) {
+  SendJson(*answer, {{"object", "list"}, {"data", json::array({EncodeModel(runtime)})}});
+}
+
+void OneModel(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
+  const absl::Status known = CheckModel(request.parameter, runtime.options);
+  known.ok() ? SendJson(*answer, EncodeModel(runtime)) : SendError(*answer, known);
+}
+
+void Page(Runtime&, const Request& request, const std::shared_ptr<Answer>& answer) {
+  const EmbeddedFile* const file = FindPageFile(request.path);
+  if (file == nullptr)
+    return SendError(*answer, absl::NotFoundError(absl::StrCat(
+                                  "there is no '", model::EscapeInvisible(request.path), "'")));
+  SendPageFile(*file, *answer);
+}
+
+constexpr Route kRoutes[] = {
+    {"GET", "/", Page, /*quick=*/true},
+    {"GET", "/page/{}", Page, /*quick=*/true},
+    {"GET", "/livez", Live, /*quick=*/true},
+    {"GET", "/health", Ready, /*quick=*/true},
+    {"GET", "/readyz", Ready, /*quick=*/true},
+    {"GET", "/openapi.json", OpenApi, /*quick=*/true},
+    {"GET", "/version", Version, /*quick=*/true},
+    {"GET", "/v1/models", Models, /*quick=*/true},
+    {"GET", "/v1/models/{}", OneModel, /*quick=*/true},
+    {"POST", "/v1/completions", Complete},
+    {"POST", "/v1/chat/completions", Chat},
+    {"GET", "/v1/documents", ListDocuments},
+    {"GET", "/v1/documents/{}", GetDocument},
+    {"PUT", "/v1/documents/{}", PutDocument, /*quick=*/false, /*streamed=*/true},
+    {"DELETE", "/v1/documents/{}", DeleteDocument},
+    {"POST", "/v1/documents/{}/append", AppendToDocument, /*quick=*/false, /*streamed=*/true},
+    {"GET", "/v1/documents/{}/text", GetText},
+    {"PUT", "/v1/documents/{}/metadata", PutMetadata},
+    {"PATCH", "/v1/documents/{}/metadata", PatchMetadata},
+    {"PUT", "/v1/documents/{}/refresh", RefreshDocument},
+    {"GET", "/v1/documents/{}/export", ExportDocument},
+    {"PUT", "/v1/documents/{}/import", ImportDocument, /*quick=*/false, /*streamed=*/true},
+    {"POST", "/v1/retrieve", Retrieve},
+    {"POST", "/v1/score", Score},
+    {"POST", "/v1/embeddings", Embed},
+    {"POST", "/tokenize", Tokenize},
+    {"POST", "/detokenize", Detokenize},
+    {"GET", "/tokenizer_info", TokenizerInfo, /*quick=*/true},
+    {"GET", "/metrics", Metrics},
+    {"GET", "/v1/stats", Stats},
+};
+
+// What stands for {} in `pattern`, empty without one; nothing where the path is another.
+std::optional<std::string> Fit(absl::string_view pattern, absl::string_view path) {
+  const std::vector<absl::string_view> expected = absl::StrSplit(pattern, '/');
+  const std::vector<absl::string_view> segments = absl::StrSplit(path, '/');
+  if (expected.size() != segments.size()) return std::nullopt;
+  std::string parameter;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (expected[i] == "{}" && !segments[i].empty()) {
+      parameter = std::string(segments[i]);
+    } else if (expected[i] != segments[i]) {
+      return std::nullopt;
+    }
+  }
+  return parameter;
+}
+
+}  // namespace
+
+std::span<const Route> Routes() { return kRoutes; }
+
+Match FindRoute(Request& request) {
+  Match match;
+  for (const Route& route : kRoutes) {
+    std::optional<std::string> parameter = Fit(route.path, request.path);
+    if (!parameter.has_value()) continue;
+    const bool get = route.method == absl::string_view("GET");
+    if (request.method != route.method && !(get && request.method == "HEAD")) {
+      absl::StrAppend(&match.allow, match.allow.empty() ? "" : ", ", route.method,
+                      get ? ", HEAD" : "");
+      continue;
+    }
+    absl::StatusOr<std::string> decoded = DecodePercent(*parameter);
+    if (!decoded.ok()) return {nullptr, 400, decoded.status(), ""};
+    request.parameter = *std::move(decoded);
+    return {&route, 200, absl::OkStatus(), ""};
+  }
+  const std::string path = model::EscapeInvisible(request.path);
+  if (match.allow.empty()) {
+    match.http_status = 404;
+    // Whoever writes an id as it is meets this first.
+    const bool id = absl::StartsWith(request.path, "/v1/documents/");
+    match.refused = absl::NotFoundError(
+        absl::StrCat("there is no '", path, "'",
+                     id ? "; a slash within the id of a document is %2F in a path" : ""));
+  } else {
+    match.http_status = 405;
+    match.refused = absl::UnimplementedError(
+        absl::StrCat("'", path, "' has no method ", request.method, ", only ", match.allow));
+  }
+  return match;
+}
+
+Endpoint Runtime::Find(Request& request) {
+  Match match = FindRoute(request);
+  if (match.route == nullptr)
+    return {.http_status = match.http_status, .refused = match.refused, .allow = match.allow};
+  const Route& route = *match.route;
+  return {.handle =
+              [this, &route](const Request& found, const std::shared_ptr<Answer>& answer) {
+                route.handle(*this, found, answer);
+              },
+          .method = route.method,
+          .path = route.path,
+          .quick = route.quick,
+          .streamed = route.streamed};
+}
+
+}  // namespace recollect::http

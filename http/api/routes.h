@@ -1,0 +1,43 @@
+// Which handler answers what. A route's path has at most one {}, which stands for one segment and
+// is decoded ("a%2Fb" is one).
+#ifndef RECOLLECT_HTTP_API_ROUTES_H_
+#define RECOLLECT_HTTP_API_ROUTES_H_
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "http/api/runtime.h"
+#include "http/net/exchange.h"
+
+namespace recollect::http {
+
+struct Route {
+  const char* method;  // GET also takes HEAD, whose answer is sent without its body
+  const char* path;    // also its name in logs and metrics
+  // Answers now or later, also from other threads.
+  void (*handle)(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer);
+  // Runs on the thread of the network, so it must not wait or compute, and also while draining. All
+  // others run on threads that may wait for the disk.
+  bool quick = false;
+  // The handler gets Request::stream in place of Request::body, and keeps a copy of it.
+  bool streamed = false;
+};
+
+// All routes. http/api describes each (http/api/openapi.h).
+std::span<const Route> Routes();
+
+// The route of a request whose method and path are set, or why there is none. Sets
+// Request::parameter.
+struct Match {
+  const Route* route = nullptr;
+  int http_status = 200;
+  absl::Status refused;  // if there is no route
+  std::string allow;     // of a 405: the methods that the path has
+};
+Match FindRoute(Request& request);
+
+}  // namespace recollect::http
+
+#endif  // RECOLLECT_HTTP_API_ROUTES_H_

@@ -1,0 +1,82 @@
+#include "http/api/tokens.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "http/api/fields.h"
+#include "http/api/request_fields.h"
+#include "http/net/errors.h"
+#include "http/net/json.h"
+#include "model/text/tokenizer.h"
+
+namespace recollect::http {
+namespace {
+
+using nlohmann::json;
+
+absl::StatusOr<const model::Tokenizer*> TokenizerOf(const ServerOptions& options) {
+  if (options.tokenizer != nullptr) return options.tokenizer;
+  return absl::InvalidArgumentError("the model has no tokenizer");
+}
+
+absl::StatusOr<json> TokenizeBody(const std::string& body, const ServerOptions& options) {
+  ASSIGN_OR_RETURN(json object, ParseObject(body));
+  std::optional<std::string> prompt;
+  bool special = true, strings = false;
+  RETURN_IF_ERROR(TakeModel(object, options));
+  RETURN_IF_ERROR(Take(object, "prompt", "a string", prompt));
+  // No model here puts tokens before or behind a text, so both values mean the same.
+  RETURN_IF_ERROR(Take(object, "add_special_tokens", "a boolean", special));
+  RETURN_IF_ERROR(Take(object, "return_token_strs", "a boolean", strings));
+  RETURN_IF_ERROR(RefuseRest(object));
+  if (!prompt.has_value()) return absl::InvalidArgumentError("prompt: missing");
+  ASSIGN_OR_RETURN(const model::Tokenizer* const tokenizer, TokenizerOf(options));
+  ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, tokenizer->Encode(*prompt));
+  json token_strings = nullptr;
+  if (strings) {
+    token_strings = json::array();
+    for (const int32_t id : tokens) token_strings.push_back(tokenizer->TokenBytes(id));
+  }
+  return json{{"tokens", tokens},
+              {"count", tokens.size()},
+              {"max_model_len", engine::kMaxPromptTokens},
+              {"token_strs", std::move(token_strings)}};
+}
+
+absl::StatusOr<json> DetokenizeBody(const std::string& body, const ServerOptions& options) {
+  ASSIGN_OR_RETURN(json object, ParseObject(body));
+  std::optional<std::vector<int32_t>> tokens;
+  RETURN_IF_ERROR(TakeModel(object, options));
+  RETURN_IF_ERROR(Take(object, "tokens", "an array of token ids", tokens));
+  RETURN_IF_ERROR(RefuseRest(object));
+  if (!tokens.has_value()) return absl::InvalidArgumentError("tokens: missing");
+  ASSIGN_OR_RETURN(const model::Tokenizer* const tokenizer, TokenizerOf(options));
+  for (const int32_t id : *tokens)
+    RETURN_IF_ERROR(CheckRange<int64_t>("tokens", id, 0, tokenizer->vocab_size() - 1));
+  return json{{"prompt", tokenizer->Decode(*tokens)}};
+}
+
+}  // namespace
+
+void Tokenize(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
+  Reply(*answer, TokenizeBody(request.body, runtime.options));
+}
+
+void Detokenize(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
+  Reply(*answer, DetokenizeBody(request.body, runtime.options));
+}
+
+void TokenizerInfo(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answer) {
+  const absl::StatusOr<const model::Tokenizer*> tokenizer = TokenizerOf(runtime.options);
+  if (!tokenizer.ok()) return SendError(*answer, tokenizer.status());
+  // Written in a text, control symbols are ordinary text: there is no string that stands for one.
+  Reply(*answer, json{{"tokenizer_class", "SentencePiece"},
+                      {"vocab_size", (*tokenizer)->vocab_size()},
+                      {"bos_token", nullptr},
+                      {"eos_token", nullptr}});
+}
+
+}  // namespace recollect::http

@@ -1,0 +1,29 @@
+// JSON as it is sent.
+#ifndef RECOLLECT_HTTP_NET_JSON_H_
+#define RECOLLECT_HTTP_NET_JSON_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "http/net/errors.h"
+#include "http/net/exchange.h"
+#include "nlohmann/json.hpp"
+
+namespace recollect::http {
+
+// On one line. Tokens may end within a character: what is no UTF-8 becomes U+FFFD.
+inline std::string Dump(const nlohmann::json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+inline void SendJson(Answer& answer, const nlohmann::json& value, int http_status = 200) {
+  answer.Send(http_status, "application/json", Dump(value));
+}
+
+inline void Reply(Answer& answer, const absl::StatusOr<nlohmann::json>& value) {
+  value.ok() ? SendJson(answer, *value) : SendError(answer, value.status());
+}
+
+}  // namespace recollect::http
+
+#endif  // RECOLLECT_HTTP_NET_JSON_H_

@@ -1,0 +1,149 @@
+// One thread serves all connections, each a coroutine
+// (http/net/connection.h): an idle one costs a descriptor and some kilobytes.
+#include "http/net/listener.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "http/net/connection.h"
+//
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "access/places.h"
+#include "base/clock.h"
+#include "base/io/log.h"
+#include "base/status.h"
+#include "base/sync/mutex.h"
+
+namespace recollect::http {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
+
+class ThreadedListener final : public Listener {
+ public:
+  ThreadedListener(const ServerOptions& options, Site& site) : options_(options), site_(site) {}
+  ~ThreadedListener() override { Drain(absl::InfinitePast()); }
+
+  absl::Status Listen();
+  const std::string& address() const override { return address_; }
+  void Drain(absl::Time deadline) override;
+
+ private:
+  using ConnectionPtr = std::shared_ptr<Connection>;
+
+  asio::awaitable<void> Accept();
+  asio::awaitable<void> Serve(ConnectionPtr connection);
+  void CountRunning(int change);
+
+  const ServerOptions& options_;
+  Site& site_;
+  std::string address_;
+  asio::io_context io_{1};
+  tcp::acceptor acceptor_{io_};
+  std::set<ConnectionPtr> connections_;  // of the thread of io_, like the next
+  std::map<std::string, int64_t> by_peer_;
+  Mutex mutex_;
+  std::condition_variable idle_;
+  int running_ ABSL_GUARDED_BY(mutex_) = 0;  // requests between head and the end of the answer
+  std::thread thread_;
+};
+
+absl::Status ThreadedListener::Listen() {
+  const auto refused = [&](const error_code& error) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot listen on ", options_.listen, ": ", error.message()));
+  };
+  const size_t colon = std::min(options_.listen.rfind(':'), options_.listen.size());
+  std::string host = options_.listen.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  const std::string port = options_.listen.substr(std::min(colon + 1, options_.listen.size()));
+  error_code error;
+  tcp::resolver resolver(io_);
+  const auto found = resolver.resolve(host, port, tcp::resolver::passive, error);
+  if (error || found.empty()) return refused(error);
+  const tcp::endpoint endpoint = found.begin()->endpoint();
+  acceptor_.open(endpoint.protocol(), error);
+  if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor_.bind(endpoint, error);
+  if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+  if (error) return refused(error);
+  address_ = absl::StrCat(options_.listen.substr(0, colon), ":", acceptor_.local_endpoint().port());
+  asio::co_spawn(io_, Accept(), asio::detached);
+  thread_ = std::thread([this] { io_.run(); });
+  return absl::OkStatus();
+}
+
+asio::awaitable<void> ThreadedListener::Accept() {
+  while (acceptor_.is_open()) {
+    error_code error;
+    tcp::socket socket = co_await acceptor_.async_accept(To(error));
+    if (error == asio::error::operation_aborted) co_return;
+    if (error) {  // no descriptor, or a connection that was reset at once
+      LogWarning("HTTP: accepting: {}", error.message());
+      asio::steady_timer pause(io_, absl::ToChronoMilliseconds(kAcceptPause));
+      co_await pause.async_wait(To(error));
+      continue;
+    }
+    auto connection = std::make_shared<Connection>(std::move(socket), io_, options_, site_,
+                                                   [this](int change) { CountRunning(change); });
+    const auto own = by_peer_.find(connection->peer());
+    const absl::Status place =
+        access::CheckPlace("connections", std::ssize(connections_), options_.max_connections,
+                           connection->peer(), own == by_peer_.end() ? 0 : own->second);
+    if (!place.ok()) continue;
+    connections_.insert(connection);
+    site_.traffic.connections = std::ssize(connections_);
+    ++by_peer_[connection->peer()];
+    asio::co_spawn(io_, Serve(connection), asio::detached);
+  }
+}
+
+asio::awaitable<void> ThreadedListener::Serve(ConnectionPtr connection) {
+  co_await connection->Serve();
+  connections_.erase(connection);
+  site_.traffic.connections = std::ssize(connections_);
+  const auto own = by_peer_.find(connection->peer());
+  if (--own->second == 0) by_peer_.erase(own);
+}
+
+void ThreadedListener::CountRunning(int change) {
+  MutexLock lock(mutex_);
+  running_ += change;
+  idle_.notify_all();
+}
+
+void ThreadedListener::Drain(absl::Time deadline) {
+  site_.traffic.refusing = true;
+  if (!thread_.joinable()) return;
+  asio::post(io_, [this] { acceptor_.close(); });
+  {
+    MutexLock lock(mutex_);
+    while (running_ > 0 && SteadyNow() < deadline)
+      idle_.wait_for(lock, std::chrono::milliseconds(50));
+  }
+  asio::post(io_, [this] {
+    for (const ConnectionPtr& connection : connections_) connection->Close();
+  });
+  thread_.join();  // once the last coroutine has ended
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(const ServerOptions& options, Site& site) {
+  auto listener = std::make_unique<ThreadedListener>(options, site);
+  RETURN_IF_ERROR(listener->Listen());
+  return listener;
+}
+
+}  // namespace recollect::http

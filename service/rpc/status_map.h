@@ -1,0 +1,15 @@
+// absl::Status to grpc::Status. The codes have the same numbers and meaning; messages are cut to
+// kMaxErrorBytes.
+#ifndef RECOLLECT_SERVICE_RPC_STATUS_MAP_H_
+#define RECOLLECT_SERVICE_RPC_STATUS_MAP_H_
+
+#include "absl/status/status.h"
+#include "grpcpp/support/status.h"
+
+namespace recollect::service {
+
+grpc::Status ToGrpc(const absl::Status& status);
+
+}  // namespace recollect::service
+
+#endif  // RECOLLECT_SERVICE_RPC_STATUS_MAP_H_

@@ -1,0 +1,38 @@
+// The settings that the library gets for the database and for each column family.
+#ifndef RECOLLECT_STORE_ROCKS_DB_DATABASE_OPTIONS_H_
+#define RECOLLECT_STORE_ROCKS_DB_DATABASE_OPTIONS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "rocksdb/db.h"
+#include "rocksdb/env.h"
+#include "rocksdb/options.h"
+
+namespace recollect::store::rocks {
+
+// Column families, in the order of kFamilyNames.
+enum class Family : size_t {
+  kMeta,
+  kCatalog,
+  kText,
+  kTokens,
+  kChunks,
+  kLandmarks,
+  kIngests,
+  kSessions,
+};
+inline constexpr size_t kFamilies = 8;
+inline constexpr std::array<const char*, kFamilies> kFamilyNames = {
+    "default", "catalog", "text", "tokens", "chunks", "landmarks", "ingests", "sessions"};
+
+rocksdb::DBOptions DatabaseOptions(rocksdb::Env* env, bool accept_data_loss);
+
+// Returns a descriptor for each family, with a block cache that all share.
+std::vector<rocksdb::ColumnFamilyDescriptor> Families(int64_t cache_bytes);
+
+}  // namespace recollect::store::rocks
+
+#endif  // RECOLLECT_STORE_ROCKS_DB_DATABASE_OPTIONS_H_

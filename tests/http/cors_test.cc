@@ -52,7 +52,8 @@ TEST_F(CorsTest, AndIsToldSoBeforeItSends) {
   const std::string answer =
       From("https://app.example.org", "OPTIONS", "/v1/chat/completions", kAsks);
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200"));
-  EXPECT_THAT(answer, HasSubstr("Access-Control-Allow-Methods: GET, HEAD, POST, PUT, DELETE\r\n"));
+  EXPECT_THAT(answer,
+              HasSubstr("Access-Control-Allow-Methods: GET, HEAD, POST, PUT, PATCH, DELETE\r\n"));
   EXPECT_THAT(answer, HasSubstr("Access-Control-Allow-Headers: authorization, x-stainless-os\r\n"));
   EXPECT_THAT(answer, HasSubstr("Access-Control-Allow-Origin: https://app.example.org\r\n"));
 }

@@ -38,8 +38,8 @@ void CheckFilter(const std::string& text, const std::string& metadata) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  std::vector<std::string> parts =
-      absl::StrSplit(fuzz::AsText(data, size), absl::MaxSplits('\0', 2));
+  const std::string input(fuzz::AsText(data, size));
+  std::vector<std::string> parts = absl::StrSplit(input, absl::MaxSplits('\0', 2));
   parts.resize(3);
   const std::string metadata = Kept(ReadMetadata(parts[1]));
   const std::string patched = Kept(PatchMetadata(metadata, parts[2]));

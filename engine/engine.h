@@ -152,7 +152,7 @@ class Engine {
   // id: a document whose text the session's begins with is replaced. `done` comes last, exactly
   // once. NOT_FOUND; ABORTED: another request uses the session, or another stream is writing the
   // id; ALREADY_EXISTS: the id has another text, and SaveAs::replace is not set;
-  // FAILED_PRECONDITION: the session has no text, is broken, or the id has an unfinished ingest;
+  // FAILED_PRECONDITION: the session has no text, or the id has an unfinished ingest;
   // else as BeginIngest, and like it blocks on the disk.
   virtual std::shared_ptr<RequestHandle> SaveSession(
       SessionId session, const SaveAs& as, const Origin& origin,

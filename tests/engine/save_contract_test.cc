@@ -206,5 +206,27 @@ TEST_P(SaveContractTest, AnAnswerIsWholeEvenIfItIsNotSaved) {
   EXPECT_THAT(engine_->GetDocument("talk"), StatusIs(StatusCode::kNotFound, ""));
 }
 
+class ReadOnlyStore final : public ForwardingStore {
+ public:
+  using ForwardingStore::ForwardingStore;
+  absl::StatusOr<store::IngestProgress> BeginIngest(const std::string&, const std::string&, bool,
+                                                    const std::string&) override {
+    return absl::UnavailableError("the store is read-only");
+  }
+};
+
+TEST(SaveTest, AStoreThatTakesNothingIsSaidBeforeTheFirstToken) {
+  const auto engine =
+      MakeEngine(SmallOptions(), std::make_unique<ReadOnlyStore>(store::CreateMemoryStore()));
+  GenerateRequest request;
+  request.prompt.text = "call me";
+  request.save_as = {.id = "talk"};
+  const auto events = std::make_shared<Recorder>();
+  engine->Generate(request, events);
+  EXPECT_THAT(events->Wait(),
+              StatusIs(StatusCode::kUnavailable, "save_as: the store is read-only"));
+  EXPECT_EQ(events->log, "e");
+}
+
 }  // namespace
 }  // namespace recollect::engine

@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "base/sync/mutex.h"
 #include "engine/engine_impl.h"
-#include "engine/ingest/saving_events.h"
+#include "engine/saving_events.h"
 #include "engine/session/mount_names.h"
 #include "engine/step/limits.h"
 #include "engine/step/prepare.h"

@@ -1,7 +1,7 @@
 // Saves the text of a generation (GenerateRequest::save_as): between the engine, whose events it
 // takes, and the caller, who receives them.
-#ifndef RECOLLECT_ENGINE_INGEST_SAVING_EVENTS_H_
-#define RECOLLECT_ENGINE_INGEST_SAVING_EVENTS_H_
+#ifndef RECOLLECT_ENGINE_SAVING_EVENTS_H_
+#define RECOLLECT_ENGINE_SAVING_EVENTS_H_
 
 #include <memory>
 #include <string>
@@ -10,9 +10,9 @@
 
 #include "absl/status/status.h"
 #include "base/sync/mutex.h"
-#include "engine/ingest/save_text.h"
+#include "engine/engine.h"
+#include "engine/save_text.h"
 #include "engine/session/session_text.h"
-#include "engine/streams.h"
 
 namespace recollect::engine {
 
@@ -66,4 +66,4 @@ class SavingHandle final : public RequestHandle {
 
 }  // namespace recollect::engine
 
-#endif  // RECOLLECT_ENGINE_INGEST_SAVING_EVENTS_H_
+#endif  // RECOLLECT_ENGINE_SAVING_EVENTS_H_

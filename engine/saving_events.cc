@@ -1,4 +1,4 @@
-#include "engine/ingest/saving_events.h"
+#include "engine/saving_events.h"
 
 #include "base/memory.h"
 #include "base/status.h"

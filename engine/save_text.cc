@@ -1,4 +1,4 @@
-#include "engine/ingest/save_text.h"
+#include "engine/save_text.h"
 
 #include <algorithm>
 #include <optional>

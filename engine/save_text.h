@@ -1,7 +1,7 @@
 // Makes a document of a text that was read and generated here. All that can be wrong with it is
 // found before there is any text: from then on the document's id is held by an ordinary ingest.
-#ifndef RECOLLECT_ENGINE_INGEST_SAVE_TEXT_H_
-#define RECOLLECT_ENGINE_INGEST_SAVE_TEXT_H_
+#ifndef RECOLLECT_ENGINE_SAVE_TEXT_H_
+#define RECOLLECT_ENGINE_SAVE_TEXT_H_
 
 #include <cstdint>
 #include <functional>
@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "engine/streams.h"
+#include "engine/engine.h"
 
 namespace recollect::engine {
 
@@ -52,4 +52,4 @@ class TextSave final : public RequestHandle, public std::enable_shared_from_this
 
 }  // namespace recollect::engine
 
-#endif  // RECOLLECT_ENGINE_INGEST_SAVE_TEXT_H_
+#endif  // RECOLLECT_ENGINE_SAVE_TEXT_H_

@@ -138,7 +138,8 @@ void Chat::Save(const std::string& id) {
     const bool grown =
         there.ok() &&
         Sha256Hex(text.substr(0, static_cast<size_t>(there->bytes()))) == there->sha256();
-    const auto document = client_.IngestText(id, client::ReadFrom(text), nullptr, {}, grown);
+    const auto document =
+        client_.IngestText(id, client::ReadFrom(text), nullptr, {.replace = grown});
     if (document.ok()) *saved.mutable_document() = *document;
     saved.set_error(std::string(document.status().message()));
     PrintSaved(saved);

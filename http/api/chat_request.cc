@@ -42,7 +42,7 @@ absl::Status TakeLogprobs(json& object, GenerationRequest& request) {
 }
 
 // What OpenAI's API has besides, where it changes nothing.
-absl::Status RefuseOthers(json& object) {
+absl::Status RefuseOtherFields(json& object) {
   const json none = json::array(), text = {{"type", "text"}};
   const std::pair<const char*, std::vector<json>> unbuilt[] = {
       {"n", {1}},
@@ -84,7 +84,7 @@ absl::StatusOr<GenerationRequest> DecodeChat(const std::string& body, const Serv
   RETURN_IF_ERROR(TakeMaxTokens(object, generate.max_tokens));
   RETURN_IF_ERROR(TakeLogprobs(object, request));
   RETURN_IF_ERROR(TakeSaveAs(object, caller, generate));
-  RETURN_IF_ERROR(RefuseOthers(object));
+  RETURN_IF_ERROR(RefuseOtherFields(object));
   object.erase("metadata");  // names that OpenAI's service keeps with an answer
   RETURN_IF_ERROR(TakeIgnored(object));
   RETURN_IF_ERROR(RefuseRest(object));

@@ -45,7 +45,7 @@ TEST_F(ServiceTest, ListsPageByPage) {
 
 TEST_F(ServiceTest, MetadataComesWithAnIngestAndIsChanged) {
   const auto ingest = [&](const std::optional<std::string>& metadata) {
-    return client_->IngestText("d", client::ReadFrom("text"), nullptr, {}, false, metadata);
+    return client_->IngestText("d", client::ReadFrom("text"), nullptr, {.metadata = metadata});
   };
   EXPECT_EQ(ingest(R"({"year": 1851})")->metadata(), R"({"year":1851})");
   EXPECT_EQ(ingest(std::nullopt)->metadata(), R"({"year":1851})");

@@ -71,8 +71,7 @@ TEST_F(IngestTest, PublishesWithProgress) {
 
 TEST_F(IngestTest, AppendsToADocument) {
   const auto append = [&](const std::string& text) {
-    return client_->IngestText("d", client::ReadFrom(text), nullptr, {}, /*replace=*/false,
-                               /*append=*/true);
+    return client_->IngestText("d", client::ReadFrom(text), nullptr, {.append = true});
   };
   EXPECT_EQ(append("the whale")->bytes(), 9) << "there was none";
   EXPECT_EQ(append(" swims")->bytes(), 15);
@@ -118,20 +117,22 @@ TEST_F(IngestTest, PassesThePatternOn) {
   heads.add_heads(2);
   session.set_context(1000);
   session.set_top_k_blocks(3);
-  ASSERT_TRUE(client_->IngestText("d", client::ReadFrom("text"), nullptr, session).ok());
+  ASSERT_TRUE(
+      client_->IngestText("d", client::ReadFrom("text"), nullptr, {.session = session}).ok());
   engine::SessionOptions expected;
   expected.dilation = 16;
   expected.layer_windows = {{8}, {1, 2}};
   expected.context = 1000;
   expected.top_k_blocks = 3;
   EXPECT_TRUE(engine_.seen().ingest == expected);
-  ASSERT_TRUE(client_->IngestTokens("t", {'a'}, nullptr, session).ok());
+  ASSERT_TRUE(client_->IngestTokens("t", {'a'}, nullptr, {.session = session}).ok());
   EXPECT_TRUE(engine_.seen().ingest == expected);
   ASSERT_TRUE(client_->IngestText("e", client::ReadFrom("text")).ok());
   EXPECT_TRUE(engine_.seen().ingest == engine::SessionOptions());
   session.set_dilation(0);
-  EXPECT_THAT(client_->IngestText("f", client::ReadFrom("text"), nullptr, session).status(),
-              Fails(absl::StatusCode::kInvalidArgument, "dilation: 0, limit 1 to 4096, or -1"));
+  EXPECT_THAT(
+      client_->IngestText("f", client::ReadFrom("text"), nullptr, {.session = session}).status(),
+      Fails(absl::StatusCode::kInvalidArgument, "dilation: 0, limit 1 to 4096, or -1"));
 }
 
 TEST_F(IngestTest, ASilentStreamIsEndedAndMayBeResumed) {

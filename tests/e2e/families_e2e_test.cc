@@ -112,7 +112,8 @@ class FamiliesE2eTest : public ServerTest, public ::testing::WithParamInterface<
 
   void Ingest(const Tokens& tokens) {
     mounts_.push_back(absl::StrCat("doc", mounts_.size()));
-    const auto document = client_->IngestTokens(mounts_.back(), tokens, nullptr, pattern_);
+    const auto document =
+        client_->IngestTokens(mounts_.back(), tokens, nullptr, {.session = pattern_});
     ASSERT_TRUE(document.ok()) << document.status();
     EXPECT_EQ(document->kind(), landmarks() ? v1::DOCUMENT_KIND_CHUNKS : v1::DOCUMENT_KIND_PREFIX);
     const auto size = config_.value("chunk_tokens", std::ssize(tokens));

@@ -58,7 +58,8 @@ class PrefixE2eTest : public ServerTest {
 TEST_F(PrefixE2eTest, LifeOfAPrefix) {
   const std::vector<int32_t> tokens = Tokens(5000);
   StartServer(kModel);
-  const auto document = client_->IngestTokens("doc", tokens, nullptr, Pattern()).value();
+  const auto document =
+      client_->IngestTokens("doc", tokens, nullptr, {.session = Pattern()}).value();
   EXPECT_EQ(document.kind(), v1::DOCUMENT_KIND_PREFIX);
   EXPECT_EQ(document.tokens(), 5000);
   EXPECT_THAT(document.pattern(), HasSubstr("window 64, dilation 4"));
@@ -86,8 +87,9 @@ TEST_F(PrefixE2eTest, LifeOfAPrefix) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(refused.message()),
               AllOf(HasSubstr("window 64"), HasSubstr("window 65")));
-  EXPECT_EQ(client_->IngestTokens("doc", tokens, nullptr, Pattern())->created_unix_ms(),
-            document.created_unix_ms());
+  EXPECT_EQ(
+      client_->IngestTokens("doc", tokens, nullptr, {.session = Pattern()})->created_unix_ms(),
+      document.created_unix_ms());
   ASSERT_TRUE(client_->DeleteDocument("doc").ok());
   EXPECT_EQ(AskAfter("doc").status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(StopServer(), 0);
@@ -97,7 +99,8 @@ TEST_F(PrefixE2eTest, AKilledIngestResumesAndEqualsAnUninterruptedOne) {
   const std::vector<int32_t> tokens = Tokens(60000);
   const v1::SessionOptions sparse = Pattern(64);
   StartServer(kModel);
-  std::thread victim([&] { (void)client_->IngestTokens("d", tokens, nullptr, sparse); });
+  std::thread victim(
+      [&] { (void)client_->IngestTokens("d", tokens, nullptr, {.session = sparse}); });
   const auto observer = client::Client::Connect(address_).value();
   int64_t committed = 0;
   for (int i = 0; i < 12000 && committed == 0; ++i) {
@@ -118,13 +121,13 @@ TEST_F(PrefixE2eTest, AKilledIngestResumesAndEqualsAnUninterruptedOne) {
   EXPECT_EQ(AskAfter("d", sparse).status().code(), absl::StatusCode::kNotFound);
   std::vector<int32_t> other = tokens;
   other[static_cast<size_t>(committed / 2)] ^= 1;
-  EXPECT_EQ(client_->IngestTokens("d", other, nullptr, sparse).status().code(),
+  EXPECT_EQ(client_->IngestTokens("d", other, nullptr, {.session = sparse}).status().code(),
             absl::StatusCode::kAlreadyExists);
-  const auto resumed = client_->IngestTokens("d", tokens, nullptr, sparse);
+  const auto resumed = client_->IngestTokens("d", tokens, nullptr, {.session = sparse});
   ASSERT_TRUE(resumed.ok()) << resumed.status();
   EXPECT_LE(client_->GetStats()->ingested_tokens(),
             static_cast<int64_t>(tokens.size()) - committed);
-  const auto whole = client_->IngestTokens("e", tokens, nullptr, sparse).value();
+  const auto whole = client_->IngestTokens("e", tokens, nullptr, {.session = sparse}).value();
   EXPECT_EQ(resumed->tokens(), whole.tokens());
   EXPECT_EQ(resumed->state_bytes(), whole.state_bytes());
   EXPECT_EQ(AskAfter("d", sparse).value().tokens, AskAfter("e", sparse).value().tokens);
@@ -135,7 +138,7 @@ TEST_F(PrefixE2eTest, AKilledIngestResumesAndEqualsAnUninterruptedOne) {
 // other tokens.
 TEST_F(PrefixE2eTest, AFlippedByteIsDataLossNeverTokens) {
   StartServer(kModel);
-  ASSERT_TRUE(client_->IngestTokens("d", Tokens(5000), nullptr, Pattern()).ok());
+  ASSERT_TRUE(client_->IngestTokens("d", Tokens(5000), nullptr, {.session = Pattern()}).ok());
   const std::vector<int32_t> expected = AskAfter("d").value().tokens;
   EXPECT_EQ(StopServer(), 0);
   const std::string biggest = LargestDataFile();

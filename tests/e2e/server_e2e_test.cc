@@ -71,7 +71,7 @@ TEST_F(ServerE2eTest, StartsNoThreadOfTheExecutorWhileItServes) {
   for (int i = 0; i < 32; ++i) {
     clients.emplace_back([&] {
       const auto client = client::Client::Connect(address_).value();
-      for (int call = 0; call < 20; ++call) EXPECT_TRUE(client->ListDocuments({}).ok());
+      for (int call = 0; call < 20; ++call) EXPECT_TRUE(client->ListDocuments(10, "").ok());
     });
   }
   for (std::thread& client : clients) client.join();

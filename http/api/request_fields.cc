@@ -22,7 +22,9 @@ absl::StatusOr<json> ParseObject(const std::string& body) {
 absl::Status TakeModel(json& object, const ServerOptions& options) {
   std::optional<std::string> model;
   RETURN_IF_ERROR(Take(object, "model", "a string", model));
-  return model.has_value() ? CheckModel(*model, options) : absl::OkStatus();
+  if (!model.has_value()) return absl::OkStatus();
+  if (model->empty()) return absl::InvalidArgumentError("model: empty");
+  return CheckModel(*model, options);
 }
 
 absl::Status CheckModel(const std::string& name, const ServerOptions& options) {

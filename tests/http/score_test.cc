@@ -43,7 +43,7 @@ TEST_F(HttpTest, ScoreRefusesByName) {
       {{{"prompt", "x"}, {"flush_after", {2, 1}}}, 400, "flush_after: 1 after 2"},
       {{{"prompt", "x"}, {"mounts", {"nobody"}}}, 404, "'nobody'"},
       {{{"prompt", "x"}, {"window", 0.5}}, 400, "window: number 0.5, expected an integer"},
-      {{{"prompt", "x"}, {"model", ""}}, 404, "model: ''"},
+      {{{"prompt", "x"}, {"model", ""}}, 400, "model: empty"},
       {{{"prompt", "x"}, {"model", "other"}}, 404, "model: 'other'"},
       {{{"prompt", "x"}, {"max_tokens", 1}}, 400, "unrecognized request argument: 'max_tokens'"}};
   for (const auto& [fields, status, message] : cases)

@@ -103,7 +103,6 @@ absl::Status GrpcServer::Listen(const ServerOptions& options) {
   if (!options.listen.empty()) {
     ASSIGN_OR_RETURN(gate_,
                      Gate::Open(options.listen, options.max_connections, options.certificate));
-    StartGrpcThreads();
     address_ = gate_->address();
     acceptor = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
@@ -138,6 +137,7 @@ absl::Status GrpcServer::Listen(const ServerOptions& options) {
   serving_ = true;
   CheckHealth();  // calls may have met a loss already
   if (gate_ != nullptr) {
+    StartGrpcThreads();
     gate_->Start([acceptor](int connection) {
       grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
       parameters.fd = connection;

@@ -9,8 +9,8 @@
 namespace recollect::service {
 
 // Starts all threads that the executor of gRPC may have, two for each CPU, and returns when they
-// are there. Call it once in a process, before it serves and outside gRPC's callbacks; further
-// calls do nothing.
+// are there. Call it once a server is built, since gRPC ends them with the last object of its own,
+// before that server takes connections, and outside gRPC's callbacks.
 void StartGrpcThreads();
 
 }  // namespace recollect::service

@@ -310,6 +310,16 @@ class FaultTest : public FrontEndsTest {
     return told;
   }
 
+  Told SavedOverAnother() {
+    engine_.AddDocument("d", "another text");
+    v1::GenerateRequest request;
+    request.mutable_prompt()->set_text("a prompt");
+    request.set_max_tokens(1);
+    request.mutable_save_as()->set_document_id("d");
+    return {As("full")->Generate(request).status(),
+            Http("full", "POST /v1/completions", R"({"prompt": "a prompt", "save_as": "d"})")};
+  }
+
   std::map<std::string, std::function<Told()>> Cases() {
     return {
         {"another stream writes the id now", [this] { return AnotherStream(); }},
@@ -336,6 +346,10 @@ class FaultTest : public FrontEndsTest {
         {"it was ingested as token ids", [this] { return RefreshOfTokens(); }},
         {"it is deleted meanwhile", [this] { return RefreshOfWhatIsDeleted(); }},
         {"somebody else refreshes or ingests that id", [this] { return RefreshBesideAnother(); }},
+        {"save_as or SaveSession, and the document of that id has another text than this one "
+         "begins "
+         "with",
+         [this] { return SavedOverAnother(); }},
         {"ingests", [this] { return TooManyIngests(); }}};
   }
 };

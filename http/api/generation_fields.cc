@@ -100,9 +100,9 @@ absl::Status RefuseUnbuilt(json& object, const char* name, const std::vector<jso
     object.erase(found);
     return absl::OkStatus();
   }
-  constexpr size_t kMaxShown = 64;
+  constexpr size_t kMaxShownBytes = 64;
   return absl::InvalidArgumentError(
-      absl::StrCat(name, ": ", model::Shortened(Dump(*found), kMaxShown), ", only ",
+      absl::StrCat(name, ": ", model::Shortened(Dump(*found), kMaxShownBytes), ", only ",
                    neutral.empty() ? "null" : neutral.front().dump(), " is built here"));
 }
 

@@ -65,8 +65,12 @@ TEST_F(ServerE2eTest, StartsNoThreadOfTheExecutorWhileItServes) {
       if (StartsWithName(task.path(), "default-exec")) threads.insert(task.path().filename());
     return threads;
   };
+  const size_t all = 2 * static_cast<size_t>(sysconf(_SC_NPROCESSORS_CONF));
+  // Each thread gives itself its name, soon after it has started.
+  for (int i = 0; i < 1000 && executor_threads().size() < all; ++i)
+    absl::SleepFor(absl::Milliseconds(10));
   const std::set<std::string> before = executor_threads();
-  EXPECT_EQ(before.size(), 2 * static_cast<size_t>(sysconf(_SC_NPROCESSORS_CONF)));
+  EXPECT_EQ(before.size(), all);
   std::vector<std::thread> clients;
   for (int i = 0; i < 32; ++i) {
     clients.emplace_back([&] {

@@ -44,11 +44,11 @@ function(recollect_test_headers)
 endfunction()
 
 # A test runs once for each time it is compiled: optimising it costs more than it saves. Test code has the address sanitizer alone: the
-# one for undefined behaviour would double its compile time. OpenMP, which some libraries bring, goes to all: a precompiled header serves
-# equal flags only.
+# one for undefined behaviour would double its compile time. OpenMP and -pthread, which some libraries bring, go to all: a precompiled
+# header serves equal flags only.
 function(recollect_test_flags TARGET)
   target_link_libraries(${TARGET} PRIVATE OpenMP::OpenMP_CXX)
-  target_compile_options(${TARGET} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O0>)
+  target_compile_options(${TARGET} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O0 -pthread>)
   if(RECOLLECT_SANITIZE)
     target_compile_options(${TARGET} PRIVATE -fno-sanitize=undefined)
   endif()

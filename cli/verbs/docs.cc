@@ -42,10 +42,13 @@ std::string Chunks(const T& of) {
   return of.kind() == v1::DOCUMENT_KIND_PREFIX ? "prefix" : absl::StrCat(of.chunks());
 }
 
-// A hybrid's pattern is pages long: `docs get` has all of it.
-std::string Short(const std::string& pattern) {
-  constexpr size_t kMost = 100;
-  return pattern.size() <= kMost ? pattern : pattern.substr(0, kMost) + "…";
+// A hybrid's pattern is pages long, and metadata may be: `docs get` has all of it.
+std::string Short(const std::string& text) {
+  constexpr size_t kBytes = 100;
+  if (text.size() <= kBytes) return text;
+  size_t end = kBytes;
+  while (end > 0 && (text[end] & 0xC0) == 0x80) --end;  // not within a character
+  return text.substr(0, end) + "…";
 }
 
 // `fingerprint`: of the model that there is.
@@ -59,13 +62,15 @@ void PrintRow(const v1::Document& d, const std::string& fingerprint) {
       d.fingerprint() == fingerprint
           ? ""
           : absl::StrCat("  of another model, ", d.fingerprint().substr(0, 12), ": docs refresh");
-  std::printf("%-24s %12lld %11lld %9s %10.1f  %s  %s%s\n", id.c_str(),
+  const std::string metadata =
+      d.metadata().empty() ? "" : absl::StrCat("  ", Short(model::EscapeInvisible(d.metadata())));
+  std::printf("%-24s %12lld %11lld %9s %10.1f  %s  %s%s%s\n", id.c_str(),
               static_cast<long long>(d.bytes()), static_cast<long long>(d.tokens()),
               Chunks(d).c_str(), static_cast<double>(d.stored_bytes()) / (1 << 20),
               absl::FormatTime("%Y-%m-%d %H:%M", absl::FromUnixMillis(d.created_unix_ms()),
                                absl::LocalTimeZone())
                   .c_str(),
-              Short(d.pattern()).c_str(), other.c_str());
+              Short(d.pattern()).c_str(), metadata.c_str(), other.c_str());
 }
 
 absl::Status ListDocuments(const Options& common, const DocsOptions& options) {

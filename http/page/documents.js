@@ -23,6 +23,11 @@ function showMounted() {
   byId("mounted").textContent = names.length ? `with ${names.join(", ")}` : "with no document: tick one to ask about it";
 }
 
+/** A document's metadata in one line, "" without any. */
+function description(found) {
+  return Object.entries(found.metadata ?? {}).map(([key, value]) => `${key}: ${value}`).join(" · ");
+}
+
 function documentRow(found) {
   const box = make("input", { type: "checkbox", checked: chosen.has(found.id) });
   box.addEventListener("change", () => {
@@ -33,7 +38,10 @@ function documentRow(found) {
   const remove = make("button", { type: "button", className: "small", ariaLabel: `Delete ${found.id}` }, "Delete");
   remove.addEventListener("click", () => discard(found.id, `Delete “${found.id}”? What was read of it is lost.`, "Delete"));
   const size = make("span", {}, found.damage ? `damaged: ${found.damage}` : `${counted(found.tokens, "token")} · ${bytes(found.bytes)}`);
-  return make("li", {}, make("label", {}, box, make("span", {}, found.id)), make("div", { className: "facts" }, size, remove));
+  const facts = make("div", { className: "facts" }, size, remove);
+  const metadata = description(found);
+  const described = metadata ? [make("div", { className: "facts" }, make("span", {}, metadata))] : [];
+  return make("li", {}, make("label", {}, box, make("span", {}, found.id)), ...described, facts);
 }
 
 function ingestRow(found) {
@@ -143,7 +151,7 @@ async function addAll(files) {
 /** `show` gets errors in words. */
 export function start(show) {
   report = show;
-  pages = new Pages(showList);
+  pages = new Pages(showList, (id) => `${id} ${description(documents.get(id))}`);
   const drop = byId("drop");
   const input = byId("file");
   input.addEventListener("change", async () => {

@@ -1,12 +1,13 @@
-// A long list page by page, of the names that have in them what is typed into a field.
+// A long list page by page, of the names in whose text is what is typed into a field.
 import { byId, count, counted } from "./format.js";
 
 const ROWS = 50;
 
 export class Pages {
-  /** `show` is called when another part of the list is wanted. */
-  constructor(show) {
+  /** `show` is called when another part of the list is wanted. `textOf` gives what is searched for a name. */
+  constructor(show, textOf) {
     this.at = 0;
+    this.textOf = textOf;
     const turn = (by) => () => {
       this.at += by;
       show();
@@ -19,14 +20,14 @@ export class Pages {
     });
   }
 
-  static matching(names) {
+  matching(names) {
     const wanted = byId("filter").value.trim().toLowerCase();
-    return wanted ? names.filter((name) => name.toLowerCase().includes(wanted)) : names;
+    return wanted ? names.filter((name) => this.textOf(name).toLowerCase().includes(wanted)) : names;
   }
 
   /** The names to show now, of all; the rest can be turned to. */
   of(names) {
-    const found = Pages.matching(names);
+    const found = this.matching(names);
     const last = Math.max(0, Math.ceil(found.length / ROWS) - 1);
     this.at = Math.min(this.at, last);
     const begin = this.at * ROWS;
@@ -43,7 +44,7 @@ export class Pages {
 
   /** Turns to the page that has this name, without the filter where that hides it. */
   turnTo(name, names) {
-    if (!Pages.matching([name]).length) byId("filter").value = "";
-    this.at = Math.floor(Math.max(0, Pages.matching(names).indexOf(name)) / ROWS);
+    if (!this.matching([name]).length) byId("filter").value = "";
+    this.at = Math.floor(Math.max(0, this.matching(names).indexOf(name)) / ROWS);
   }
 }

@@ -57,7 +57,7 @@ HELP = [
     ("recollect ingest --id emma emma.txt --metadata year=1815 --metadata author=Austen", r"^emma: "),
     ("recollect docs metadata moby --set year=1851 --set draft=true", r"(?m)^draft +true$"),
     ("recollect docs metadata moby --set year=1851 --remove draft", r"^year +1851$"),
-    ("recollect docs list --where 'year<1850' --where author=Austen", r"(?m)^emma (?!(?s:.*)moby)"),
+    ("recollect docs list --where 'year<1850' --where author=Austen", r'(?m)^emma .*"author":"Austen"(?!(?s:.*)moby)'),
     ("recollect docs text moby --begin 1000 --end 2000", r"^[\s\S]{1000}\n?$"),
     ("recollect docs export moby moby.recollect", r"^moby\.recollect: \d+\.\d MiB"),
     ("recollect docs import moby.recollect --id moby-2", r"(?m)^id +moby-2$"),

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import urllib.parse
 import urllib.request
 import venv
 
@@ -161,7 +162,8 @@ def say_what_went_wrong_with_each(page, root):
 def list_many(page, url):
     text = b"a"
     for i in range(120):
-        request = urllib.request.Request(f"{url}/v1/documents/note%2F{i:03}{'-whale' if i % 40 == 7 else ''}", data=text, method="PUT")
+        described = "?metadata=" + urllib.parse.quote('{"author": "Melville"}') if i == 3 else ""
+        request = urllib.request.Request(f"{url}/v1/documents/note%2F{i:03}{'-whale' if i % 40 == 7 else ''}{described}", data=text, method="PUT")
         urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request).read()
     page.open(url)
     page.wait("document.querySelectorAll('#list li').length === 50 && !document.querySelector('#pages').hidden")
@@ -175,6 +177,11 @@ def list_many(page, url):
     page.click("#filter")
     page.type("WHALE")
     expect(page.evaluate(names) == ["note/007-whale", "note/047-whale", "note/087-whale"], "documents are found by their name")
+    page.evaluate("document.querySelector('#filter').value = ''")
+    page.click("#filter")
+    page.type("Melville")
+    expect(page.evaluate(names) == ["note/003"], "documents are found by their metadata")
+    expect("author: Melville" in page.evaluate("document.querySelector('#list li').innerText"), "a document's metadata is shown")
     page.type("s")
     expect(page.evaluate("!document.querySelector('#unmatched').hidden && document.querySelector('#pages').hidden"), "that there is none is said")
     one = page.evaluate("import('/page/format.js').then((m) => [m.counted(1, 'token'), m.counted(2000, 'token')].join())")

@@ -14,9 +14,9 @@ namespace {
 
 using kernels::ScoredCandidate;
 
-// From this weight of nothing on, nothing is read: the answer is then the base's own to the bit,
-// where a trace of other blocks would change words of it.
-constexpr double kNoneNeeded = 0.98;
+// Blocks are read if they are likelier than nothing. Otherwise the answer is the base's own to the
+// bit, where a trace of blocks that have nothing to do with the question would change words of it.
+constexpr double kWeightOfNothingWithoutReading = 0.5;
 
 bool HasSuccessor(std::span<const HybridKeys* const> documents, int64_t candidate) {
   for (const HybridKeys* document : documents) {
@@ -82,8 +82,8 @@ Recalled Recall(const model::Model& model, ThreadPool* pool, std::span<const Pin
   for (const Share& share : shares) sum += share.share;
 
   Recalled recalled;
-  const bool reads = of_nothing / sum < kNoneNeeded;
-  if (reads) recalled.nothing = static_cast<float>(of_nothing / sum);
+  recalled.nothing = static_cast<float>(of_nothing / sum);
+  const bool reads = recalled.nothing < kWeightOfNothingWithoutReading;
   for (const Share& share : shares) {
     recalled.blocks.push_back(share.block);
     if (reads) recalled.weights.push_back(static_cast<float>(share.share / sum));

@@ -18,9 +18,8 @@ struct Recalled {
   // The blocks that the layers read, the largest weight first, then other blocks that were found,
   // best first. Candidates are numbered through the mounts, in order.
   std::vector<kernels::ScoredCandidate> blocks;
-  std::vector<float> weights;  // of those that are read
-  // The weight of nothing, which adds to the others up to 1: no document is relevant. If it is
-  // nearly 1, no block is read, and it is set to 1.
+  std::vector<float> weights;  // of those that are read; with `nothing` they add up to 1
+  // The weight of nothing: that no document is needed. From 0.5 on no block is read.
   float nothing = 1;
 };
 

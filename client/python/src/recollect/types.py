@@ -114,7 +114,7 @@ class Retrieval:
     hits: tuple[Hit, ...]
     """Best first."""
     nothing: float = 0.0
-    """Of a model with a memory adapter: the weight of nothing. Near 1, no document was needed."""
+    """Of a model with a memory adapter: the weight of nothing. From 0.5 on, no document was read."""
 
 
 @dataclass(frozen=True)

@@ -13,23 +13,21 @@ UNFAIR_CONTEXT = """**What is unfair, and to whom.**
 - To llama.cpp and to dense attention: at every token they attend to every position of the context, Recollect to a
   window, to every 16th of 1024 positions and to 8 retrieved chunks. It does not see what it does not retrieve. Both
   dense models have random weights, so this page says nothing about their quality.
-- To llama.cpp: its kernels are made for models a thousand times as large, most of them quantised. It uses AMX for
-  quantised weights only (`AMX_INT8`); oneDNN, which Recollect uses, has it for bf16 too.
+- To llama.cpp: its kernels are made for models a thousand times as large, and it uses AMX for quantised weights only
+  (`AMX_INT8`).
 - To dense attention of Recollect: it keeps keys and values in fp32, twice the bytes of llama.cpp.
 - To the dense models: ingest runs only the three lower layers and the chunk encoder over a document.
 - To Recollect: it and our dense attention answer over gRPC, llama.cpp within its process. Recollect tokenises and
-  writes to disk while it reads, and has a chunk encoder, lexical keys and a pointer head besides the equal layers."""
+  writes to disk while it reads."""
 UNFAIR_FINDING = """**What is unfair, and to whom.**
 
 - To BM25 and the vectors: their passages are cut without regard to the question, so a value may lie behind the cut from
-  its key. Recollect may bring the next chunk as well, and was trained on questions of this form (with other keys,
-  values and wordings).
-- To Recollect: a passage of 1000 bytes holds five times as much as one of its chunks (at most 63 tokens, about 170
-  bytes), so eight of them more often hold the answer. BM25 and the vectors are called within the process.
+  its key. Recollect may bring the next chunk as well, and was trained on questions of this form.
+- To Recollect: a passage of 1000 bytes holds five times as much as one of its chunks, so eight of them more often hold
+  the answer. BM25 and the vectors are called within the process.
 - To the vectors: passkeys, numbers and quotes ask for exact words, for which sentence vectors are not made; the model
-  (all-MiniLM-L6-v2) is small and of 2021.
-- To all but BM25: names that occur nowhere else in the text single out the right passage, and a count of rare words
-  sees that best.
+  is small and of 2021.
+- To all but BM25: names that occur nowhere else in the text single out the right passage.
 - Recollect's retrieval is part of generation: the same calls also give the answer (above). With BM25 or vectors a
   language model must still read the passages. Conversely, any model can use them, and their index is a fraction of
   Recollect's."""

@@ -14,7 +14,7 @@ UNFAIR_CONTEXT = """**What is unfair, and to whom.**
   window, to every 16th of 1024 positions and to 8 retrieved chunks. It does not see what it does not retrieve. Both
   dense models have random weights, so this page says nothing about their quality.
 - To llama.cpp: its kernels are made for models a thousand times as large, and it uses AMX for quantised weights only
-  (`AMX_INT8`).
+  (`AMX_INT8`), Recollect for bf16 too.
 - To dense attention of Recollect: it keeps keys and values in fp32, twice the bytes of llama.cpp.
 - To the dense models: ingest runs only the three lower layers and the chunk encoder over a document.
 - To Recollect: it and our dense attention answer over gRPC, llama.cpp within its process. Recollect tokenises and

@@ -1,4 +1,6 @@
 """The tables, plots and the page of what compare.py found."""
+import re
+
 import matplotlib
 import numpy as np
 from pages import wrapped
@@ -68,6 +70,7 @@ def context_table(part):
 
 def context_page(part):
     largest = part["recollect"]["rows"][-1]
+    features = ", ".join(re.findall(r"(\w+) = 1", part["llama"]["system"]))
     lines = ["## A long context", "", f"{part['machine']}, on {part['date']}; all of it in one run, one after the other, two threads. {use(part)} "
              f"Recollect with nothing mounted: {part['recollect']['nothing_ms']:.2f} ms a token, {part['recollect']['nothing_cpu_ms']:.2f} of CPU time.", "", *context_table(part), ""]
     for name, key in ("llama.cpp", "llama"), ("Dense attention", "dense"):
@@ -78,7 +81,7 @@ def context_page(part):
                          f"{time_of(last(131072))} of CPU time, and {number(same)} tokens {number(last(same) / 3600, 1)} hours, {number(last(same) / largest['read_cpu_s'])} times "
                          "Recollect's.")
     lines += ["", "![time to read, time a token and memory by the length of the context](beside-context.png)", "",
-              f"- **llama.cpp** is llama-cpp-python built from source on this machine; it says of itself: `{' '.join(part['llama']['system'].split())}`. The model is a Llama of "
+              f"- **llama.cpp** is llama-cpp-python built from source on this machine; it says of itself: {features}. The model is a Llama of "
               f"{number(part['llama']['parameters'])} random parameters in bf16 with the shipped model's layers (5), width (256), heads (4 of 64), FFN and vocabulary; keys and values in fp16, flash attention "
               "on. Generation is the median of 64 tokens. Restart: loading the model and the saved state, the file not in the page cache, without the start of Python.",
               f"- **Dense, Recollect's engine** is `ratplus` with dilation 1, without recurrence, {number(part['dense']['parameters'])} random parameters (an output gate more). Restart: start of the server and "

@@ -7,20 +7,11 @@
 #include "kernels/cpu/dispatch.h"
 
 namespace recollect::kernels {
-namespace reference {
-decltype(kernels::BlockScores) BlockScores;
-}  // namespace reference
-namespace avx2 {
-decltype(kernels::BlockScores) BlockScores;
-}  // namespace avx2
-namespace avx512 {
-decltype(kernels::BlockScores) BlockScores;
-}  // namespace avx512
+RECOLLECT_CPU_OP(BlockScores)
 
 void BlockScores(OpContext& ctx, const float* q, int64_t width, const float* low, const float* high,
                  int64_t stride, int64_t blocks, float* scores) {
-  Select<reference::BlockScores, avx2::BlockScores, avx512::BlockScores>(ctx)(
-      ctx, q, width, low, high, stride, blocks, scores);
+  kBlockScores(ctx, q, width, low, high, stride, blocks, scores);
 }
 
 void ChooseBlocks(std::span<const float> scores, int64_t count, std::vector<int64_t>& chosen) {

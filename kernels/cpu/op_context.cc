@@ -52,9 +52,8 @@ const char* IsaName(Isa isa) {
 
 void OpContext::FreeDeleter::operator()(float* p) const { std::free(p); }
 
-float* OpContext::Floats(int slot, int64_t count) {
-  if (slot >= static_cast<int>(slots_.size())) slots_.resize(slot + 1);
-  Slot& entry = slots_[slot];
+float* OpContext::Floats(const ScratchName& name, int64_t count) {
+  Scratch& entry = scratch_[&name];
   if (count > entry.count || entry.data == nullptr) {
     constexpr int64_t kAlignment = 64;
     const int64_t bytes =

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <vector>
+#include <unordered_map>
 
 namespace recollect::kernels {
 
@@ -19,19 +19,22 @@ enum class Isa { kScalar, kAvx2, kAvx512 };
 Isa DetectIsa();
 const char* IsaName(Isa isa);  // "scalar", "avx2", "avx512"
 
-// Scratch slots 0 to kFirstKernelSlot - 1 are the caller's (a model's layers); the kernels use the
-// slots from there on.
-inline constexpr int kFirstKernelSlot = 64;
+// Names what an OpContext keeps: every variable of this type is a name of its own, so it is static
+// and beside the code that uses it.
+//   constexpr ScratchName kKeys;  …  float* keys = ctx.Floats(kKeys, count);
+struct ScratchName {
+  char own_address = 0;
+};
 
 class OpTeam;
 
-// Not thread-safe: one per thread. Scratch returned by Floats(slot, n) stays valid until the same
-// slot is asked for again with a larger n. 64-byte aligned, uninitialised.
+// Not thread-safe: one per thread. Scratch returned by Floats(name, n) stays valid until the same
+// name is asked for again with a larger n. 64-byte aligned, uninitialised.
 class OpContext {
  public:
   explicit OpContext(Isa isa = DetectIsa()) : isa_(isa) {}
   Isa isa() const { return isa_; }
-  float* Floats(int slot, int64_t count);
+  float* Floats(const ScratchName& name, int64_t count);
 
   // The threads that share this thread's ops (op_team.h). Borrowed; null, as at first: nobody.
   void set_team(OpTeam* team) { team_ = team; }
@@ -42,8 +45,7 @@ class OpContext {
   void Share(int parts, const std::function<void(OpContext& own, int part)>& body);
 
   // Objects that an op keeps between calls (tables, library handles) and creates on first use.
-  enum class Keep { kGemm, kRope, kCount };
-  std::shared_ptr<void>& Kept(Keep what) { return kept_[static_cast<int>(what)]; }
+  std::shared_ptr<void>& Kept(const ScratchName& name) { return kept_[&name]; }
 
  private:
   Isa isa_;
@@ -51,12 +53,12 @@ class OpContext {
   struct FreeDeleter {
     void operator()(float* p) const;
   };
-  struct Slot {
+  struct Scratch {
     std::unique_ptr<float[], FreeDeleter> data;
     int64_t count = 0;
   };
-  std::vector<Slot> slots_;
-  std::shared_ptr<void> kept_[static_cast<int>(Keep::kCount)];
+  std::unordered_map<const ScratchName*, Scratch> scratch_;
+  std::unordered_map<const ScratchName*, std::shared_ptr<void>> kept_;
 };
 
 }  // namespace recollect::kernels

@@ -5,20 +5,11 @@
 #include "kernels/cpu/dispatch.h"
 
 namespace recollect::kernels {
-namespace reference {
-decltype(kernels::GatedScan) GatedScan;
-}  // namespace reference
-namespace avx2 {
-decltype(kernels::GatedScan) GatedScan;
-}  // namespace avx2
-namespace avx512 {
-decltype(kernels::GatedScan) GatedScan;
-}  // namespace avx512
+RECOLLECT_CPU_OP(GatedScan)
 
 void GatedScan(OpContext& ctx, const float* z, const float* bias, const float* x, int64_t stride,
                int64_t rows, int64_t channels, float* state, float* y, int64_t y_stride) {
-  Select<reference::GatedScan, avx2::GatedScan, avx512::GatedScan>(ctx)(
-      ctx, z, bias, x, stride, rows, channels, state, y, y_stride);
+  kGatedScan(ctx, z, bias, x, stride, rows, channels, state, y, y_stride);
 }
 
 void ChunkedGatedScan(OpContext& ctx, int64_t first, int64_t chunk, const float* z,

@@ -5,15 +5,7 @@
 #include "kernels/cpu/dispatch.h"
 
 namespace recollect::kernels {
-namespace reference {
-decltype(kernels::Gca) Gca;
-}  // namespace reference
-namespace avx2 {
-decltype(kernels::Gca) Gca;
-}  // namespace avx2
-namespace avx512 {
-decltype(kernels::Gca) Gca;
-}  // namespace avx512
+RECOLLECT_CPU_OP(Gca)
 
 void Gca(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,
          const MemoryView* chunks, const float* weights, int64_t count, float* out) {
@@ -21,8 +13,7 @@ void Gca(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,
   for (int64_t e = 0; e < count; ++e) {
     RECOLLECT_CHECK(chunks[e].rows >= 1 && chunks[e].rows <= kMaxChunkTokens);
   }
-  Select<reference::Gca, avx2::Gca, avx512::Gca>(ctx)(ctx, shape, q, rows, chunks, weights, count,
-                                                      out);
+  kGca(ctx, shape, q, rows, chunks, weights, count, out);
 }
 
 }  // namespace recollect::kernels

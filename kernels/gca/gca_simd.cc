@@ -4,8 +4,7 @@
 namespace recollect::kernels::RECOLLECT_SIMD_NS {
 namespace {
 
-constexpr int kSlotKeys = kFirstKernelSlot + 5;
-constexpr int kSlotValues = kFirstKernelSlot + 6;
+constexpr ScratchName kKeys, kValues;
 constexpr int kMaxMemoryRows = 64;
 constexpr int kScoreStride = kMaxMemoryRows;
 constexpr int kValueStep = 16;
@@ -64,8 +63,8 @@ void Gca(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,
   const int64_t memory_width = static_cast<int64_t>(shape.kv_heads) * dim;
   for (int64_t i = 0; i < rows * width; ++i) out[i] = 0;
   if (rows == 0) return;  // q and out may be null, and no offset from that is defined
-  float* keys = ctx.Floats(kSlotKeys, kMaxMemoryRows * dim);
-  float* values = ctx.Floats(kSlotValues, kMaxMemoryRows * dim);
+  float* keys = ctx.Floats(kKeys, kMaxMemoryRows * dim);
+  float* values = ctx.Floats(kValues, kMaxMemoryRows * dim);
   const float least = shape.off_by_one ? 0.0f : -__builtin_inff();
   auto* narrow = dim == 64 ? &ChunkToRows<64, uint16_t> : &ChunkToRows<0, uint16_t>;
   auto* wide = dim == 64 ? &ChunkToRows<64, float> : &ChunkToRows<0, float>;

@@ -33,10 +33,7 @@ constexpr int kTileSizes = 5;
 constexpr int kReferenceTile = 1;  // 16 rows
 constexpr int kSingleTile = 4;     // 1 row
 
-constexpr int kSlotBf16 = kFirstKernelSlot;
-constexpr int kSlotRows = kFirstKernelSlot + 1;
-constexpr int kSlotOut = kFirstKernelSlot + 2;
-constexpr int kSlotScratch = kFirstKernelSlot + 3;
+constexpr ScratchName kState, kRoundedRows, kPaddedRows, kPaddedOutputs, kForOneDnn;
 
 // oneDNN reads OpenMP's thread count of the calling thread, when a primitive is made and when it
 // runs.
@@ -105,7 +102,7 @@ struct GemmState {
 };
 
 GemmState& StateOf(OpContext& ctx) {
-  std::shared_ptr<void>& kept = ctx.Kept(OpContext::Keep::kGemm);
+  std::shared_ptr<void>& kept = ctx.Kept(kState);
   if (kept == nullptr) kept = std::make_shared<GemmState>();
   return *static_cast<GemmState*>(kept.get());
 }
@@ -123,7 +120,7 @@ void RunTile(OpContext& ctx, const Tile& tile, const memory& weights, const void
   handles.x.set_data_handle(const_cast<void*>(x));
   handles.y.set_data_handle(y);
   handles.scratch.set_data_handle(
-      ctx.Floats(kSlotScratch, tile.scratch_bytes / static_cast<int64_t>(sizeof(float)) + 1));
+      ctx.Floats(kForOneDnn, tile.scratch_bytes / static_cast<int64_t>(sizeof(float)) + 1));
   const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, handles.x.get()},
                                        {DNNL_ARG_WEIGHTS, weights.get()},
                                        {DNNL_ARG_DST, handles.y.get()},
@@ -346,18 +343,18 @@ void Gemm(OpContext& ctx, const PackedMatrix& weights, const float* x, int64_t r
 
     const void* operand = x;
     if (bf16) {
-      auto* rounded = reinterpret_cast<Bf16*>(ctx.Floats(kSlotBf16, (tile_rows * k + 1) / 2));
+      auto* rounded = reinterpret_cast<Bf16*>(ctx.Floats(kRoundedRows, (tile_rows * k + 1) / 2));
       ConvertToBf16(ctx, x, filled * k, rounded);
       std::memset(static_cast<void*>(rounded + filled * k), 0,
                   (tile_rows - filled) * k * sizeof(Bf16));
       operand = rounded;
     } else if (filled < tile_rows) {
-      float* padded = ctx.Floats(kSlotRows, tile_rows * k);
+      float* padded = ctx.Floats(kPaddedRows, tile_rows * k);
       std::memcpy(padded, x, filled * k * sizeof(float));
       std::memset(padded + filled * k, 0, (tile_rows - filled) * k * sizeof(float));
       operand = padded;
     }
-    float* out = filled == tile_rows ? y : ctx.Floats(kSlotOut, tile_rows * n);
+    float* out = filled == tile_rows ? y : ctx.Floats(kPaddedOutputs, tile_rows * n);
     RunTile(ctx, tile, matrix.weights, operand, out);
     if (out != y) std::memcpy(y, out, filled * n * sizeof(float));
 

@@ -22,12 +22,7 @@ void GemmPanels(OpContext&, const float* panels, int64_t n, int64_t k, const flo
 }
 
 }  // namespace reference
-namespace avx2 {
-decltype(kernels::GemmPanels) GemmPanels;
-}  // namespace avx2
-namespace avx512 {
-decltype(kernels::GemmPanels) GemmPanels;
-}  // namespace avx512
+RECOLLECT_CPU_OP(GemmPanels)
 
 std::vector<float> PackPanels(const float* weights, int64_t n, int64_t k) {
   const int64_t panels = (n + kPanelColumns - 1) / kPanelColumns;
@@ -41,8 +36,7 @@ std::vector<float> PackPanels(const float* weights, int64_t n, int64_t k) {
 
 void GemmPanels(OpContext& ctx, const float* panels, int64_t n, int64_t k, const float* x,
                 int64_t rows, float* y) {
-  Select<reference::GemmPanels, avx2::GemmPanels, avx512::GemmPanels>(ctx)(ctx, panels, n, k, x,
-                                                                           rows, y);
+  kGemmPanels(ctx, panels, n, k, x, rows, y);
 }
 
 }  // namespace recollect::kernels

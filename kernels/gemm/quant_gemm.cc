@@ -5,26 +5,22 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
+#include "kernels/cpu/dispatch.h"
+
 namespace recollect::kernels {
 namespace reference {
 RoundQuantRows RoundRows;
 MultiplyQuantPanels MultiplyQuant;
 }  // namespace reference
-namespace avx2 {
-RoundQuantRows RoundRows;
-MultiplyQuantPanels MultiplyQuant;
-}  // namespace avx2
 namespace avx512 {
-RoundQuantRows RoundRows;
-MultiplyQuantPanels MultiplyQuant;
 MultiplyQuantPanels MultiplyQuantByTiles;
 }  // namespace avx512
+RECOLLECT_CPU_CODE(RoundQuantRows, RoundRows, reference::RoundRows)
+RECOLLECT_CPU_CODE(MultiplyQuantPanels, MultiplyQuant, reference::MultiplyQuant)
 
 namespace {
 
-constexpr int kSlotCodes = kFirstKernelSlot + 10;
-constexpr int kSlotGroups = kFirstKernelSlot + 11;
-constexpr int kSlotPanel = kFirstKernelSlot + 12;
+constexpr ScratchName kCodes, kGroups, kPanel;
 
 // Panels that a thread of a team multiplies at a time, some 50 KB of weights: microseconds.
 constexpr int64_t kPanelsShared = 8;
@@ -66,22 +62,22 @@ std::vector<SomeOutputs> CutOutputs(const OpContext& ctx, const QuantMatrix& wei
 }
 
 template <typename T>
-T* Scratch(OpContext& ctx, int slot, int64_t count) {
+T* Scratch(OpContext& ctx, const ScratchName& name, int64_t count) {
   const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
-  return reinterpret_cast<T*>(ctx.Floats(slot, (bytes + 3) / 4));
+  return reinterpret_cast<T*>(ctx.Floats(name, (bytes + 3) / 4));
 }
 
 }  // namespace
 
 std::vector<QuantCode> QuantCodes(Isa isa) {
-  std::vector<QuantCode> codes = {{"scalar", reference::RoundRows, reference::MultiplyQuant}};
+  std::vector<QuantCode> codes = {{"scalar", kRoundRows.reference, kMultiplyQuant.reference}};
 #if defined(RECOLLECT_SIMD)
-  if (isa >= Isa::kAvx2) codes.push_back({"avx2", avx2::RoundRows, avx2::MultiplyQuant});
+  if (isa >= Isa::kAvx2) codes.push_back({"avx2", kRoundRows.avx2, kMultiplyQuant.avx2});
   // oneDNN also asks the operating system for AMX's registers.
   if (isa >= Isa::kAvx512 && OneDnnAllows(dnnl::cpu_isa::avx512_core_vnni)) {
-    codes.push_back({"avx512_vnni", avx512::RoundRows, avx512::MultiplyQuant});
+    codes.push_back({"avx512_vnni", kRoundRows.avx512, kMultiplyQuant.avx512});
     if (OneDnnAllows(dnnl::cpu_isa::avx512_core_amx)) {
-      codes.push_back({"amx", avx512::RoundRows, avx512::MultiplyQuantByTiles, kFewestTileRows});
+      codes.push_back({"amx", kRoundRows.avx512, avx512::MultiplyQuantByTiles, kFewestTileRows});
     }
   }
 #endif
@@ -102,15 +98,15 @@ void QuantGemmBy(OpContext& ctx, const QuantCode& code, const QuantMatrix& weigh
   for (int64_t r = 0; r < rows; r += kRowsAtOnce) {
     const int64_t count = std::min(kRowsAtOnce, rows - r);
     const int64_t padded = (count + kQuantTileRows - 1) / kQuantTileRows * kQuantTileRows;
-    auto* codes = Scratch<int8_t>(ctx, kSlotCodes, padded * k);
-    auto* scales = Scratch<QuantGroup>(ctx, kSlotGroups, padded * groups);
+    auto* codes = Scratch<int8_t>(ctx, kCodes, padded * k);
+    auto* scales = Scratch<QuantGroup>(ctx, kGroups, padded * groups);
     code.round(x + r * k, count, k, codes, scales);
     std::memset(codes + count * k, 0, (padded - count) * k);
     std::fill_n(scales + count * groups, (padded - count) * groups, QuantGroup{});
     ctx.Share(static_cast<int>(outputs.size()), [&](OpContext& own, int part) {
       const SomeOutputs& some = outputs[static_cast<size_t>(part)];
       code.multiply(some.panels, {codes, scales, count, k}, y + r * n + some.first, n,
-                    Scratch<uint8_t>(own, kSlotPanel, QuantScratchBytes(k)));
+                    Scratch<uint8_t>(own, kPanel, QuantScratchBytes(k)));
     });
   }
 }

@@ -7,24 +7,10 @@
 #include "kernels/cpu/dispatch.h"
 
 namespace recollect::kernels {
-namespace reference {
-decltype(kernels::SketchCoordinates) SketchCoordinates;
-decltype(kernels::SumSketch) SumSketch;
-decltype(kernels::SketchBounds) SketchBounds;
-decltype(kernels::BoundsNotBelow) BoundsNotBelow;
-}  // namespace reference
-namespace avx2 {
-decltype(kernels::SketchCoordinates) SketchCoordinates;
-decltype(kernels::SumSketch) SumSketch;
-decltype(kernels::SketchBounds) SketchBounds;
-decltype(kernels::BoundsNotBelow) BoundsNotBelow;
-}  // namespace avx2
-namespace avx512 {
-decltype(kernels::SketchCoordinates) SketchCoordinates;
-decltype(kernels::SumSketch) SumSketch;
-decltype(kernels::SketchBounds) SketchBounds;
-decltype(kernels::BoundsNotBelow) BoundsNotBelow;
-}  // namespace avx512
+RECOLLECT_CPU_OP(SketchCoordinates)
+RECOLLECT_CPU_OP(SumSketch)
+RECOLLECT_CPU_OP(SketchBounds)
+RECOLLECT_CPU_OP(BoundsNotBelow)
 
 namespace {
 
@@ -142,27 +128,23 @@ Rounded RoundWeights(const std::vector<double>& weights, int8_t* out) {
 
 void SketchCoordinates(OpContext& ctx, const float* x, int64_t stride, int64_t rows, int64_t dense,
                        const float* directions, float* coordinates) {
-  Select<reference::SketchCoordinates, avx2::SketchCoordinates, avx512::SketchCoordinates>(ctx)(
-      ctx, x, stride, rows, dense, directions, coordinates);
+  kSketchCoordinates(ctx, x, stride, rows, dense, directions, coordinates);
 }
 
 void SumSketch(OpContext& ctx, std::span<const SketchSums> queries, int64_t coarse_rows,
                const uint8_t* codes, int64_t blocks) {
-  Select<reference::SumSketch, avx2::SumSketch, avx512::SumSketch>(ctx)(ctx, queries, coarse_rows,
-                                                                        codes, blocks);
+  kSumSketch(ctx, queries, coarse_rows, codes, blocks);
 }
 
 void SketchBounds(OpContext& ctx, const int8_t* fine_weights, const SketchFactors& factors,
                   int64_t fine_rows, const uint8_t* codes, const int32_t* sums,
                   const SketchErrors* errors, int64_t blocks, float* bounds) {
-  Select<reference::SketchBounds, avx2::SketchBounds, avx512::SketchBounds>(ctx)(
-      ctx, fine_weights, factors, fine_rows, codes, sums, errors, blocks, bounds);
+  kSketchBounds(ctx, fine_weights, factors, fine_rows, codes, sums, errors, blocks, bounds);
 }
 
 int64_t BoundsNotBelow(OpContext& ctx, const float* bounds, int64_t count, float least,
                        int64_t* places) {
-  return Select<reference::BoundsNotBelow, avx2::BoundsNotBelow, avx512::BoundsNotBelow>(ctx)(
-      ctx, bounds, count, least, places);
+  return kBoundsNotBelow(ctx, bounds, count, least, places);
 }
 
 int64_t LandmarkSketch::BytesOf(const SketchShape& shape, int64_t count) {

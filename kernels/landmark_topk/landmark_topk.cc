@@ -9,23 +9,12 @@
 #include "kernels/landmark_topk/landmark_sketch.h"
 
 namespace recollect::kernels {
-namespace reference {
-decltype(kernels::LandmarkScores) LandmarkScores;
-decltype(kernels::LandmarkScoresAt) LandmarkScoresAt;
-}  // namespace reference
-namespace avx2 {
-decltype(kernels::LandmarkScores) LandmarkScores;
-decltype(kernels::LandmarkScoresAt) LandmarkScoresAt;
-}  // namespace avx2
-namespace avx512 {
-decltype(kernels::LandmarkScores) LandmarkScores;
-decltype(kernels::LandmarkScoresAt) LandmarkScoresAt;
-}  // namespace avx512
+RECOLLECT_CPU_OP(LandmarkScores)
+RECOLLECT_CPU_OP(LandmarkScoresAt)
 
 namespace {
 
-constexpr int kSlotScores = kFirstKernelSlot + 7;
-constexpr int kSlotBounds = kFirstKernelSlot + 9;
+constexpr ScratchName kScores, kBounds;
 // Keys scored before their scores are looked at: few enough that the scores stay in the first-level
 // cache.
 constexpr int64_t kBatch = 1024;
@@ -47,7 +36,7 @@ class Searching {
         n_(n),
         floor_(floor),
         best_(n),
-        scores_(ctx.Floats(kSlotScores, kBatch)) {}
+        scores_(ctx.Floats(kScores, kBatch)) {}
 
   std::vector<ScoredCandidate> Run() && {
     FindBounds();
@@ -80,7 +69,7 @@ class Searching {
       if (segment.sketch != nullptr) total += BoundsOf(segment);
     }
     if (total == 0) return;
-    bounds_ = ctx_.Floats(kSlotBounds, total);
+    bounds_ = ctx_.Floats(kBounds, total);
     BestCandidates most(n_);                       // by bound, numbered by place in bounds_
     const LandmarkSketch* prepared_for = nullptr;  // segments of one sketch follow one another
     SketchQuery prepared;
@@ -203,14 +192,12 @@ class Searching {
 
 void LandmarkScores(OpContext& ctx, const float* query, int64_t width, const Bf16* keys,
                     int64_t count, float* scores) {
-  Select<reference::LandmarkScores, avx2::LandmarkScores, avx512::LandmarkScores>(ctx)(
-      ctx, query, width, keys, count, scores);
+  kLandmarkScores(ctx, query, width, keys, count, scores);
 }
 
 void LandmarkScoresAt(OpContext& ctx, const float* query, int64_t width, const Bf16* keys,
                       const int64_t* at, int64_t count, float* scores) {
-  Select<reference::LandmarkScoresAt, avx2::LandmarkScoresAt, avx512::LandmarkScoresAt>(ctx)(
-      ctx, query, width, keys, at, count, scores);
+  kLandmarkScoresAt(ctx, query, width, keys, at, count, scores);
 }
 
 std::vector<ScoredCandidate> LandmarkTopK(OpContext& ctx, std::span<const float> query,

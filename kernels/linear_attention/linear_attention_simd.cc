@@ -4,7 +4,7 @@
 namespace recollect::kernels::RECOLLECT_SIMD_NS {
 namespace {
 
-constexpr int kSlotColumns = kFirstKernelSlot + 8;
+constexpr ScratchName kColumns;
 
 RECOLLECT_INLINE Vec LoadUpTo(const float* p, int n) {
   return n == kLanes ? Load(p) : LoadFirst(p, n);
@@ -64,7 +64,7 @@ void LinearAttention(OpContext& ctx, const LinearAttentionShape& shape, const fl
                      float* out) {
   const int dim = shape.head_dim, features = 2 * dim, group = shape.heads / shape.kv_heads;
   const int64_t size = static_cast<int64_t>(features) * dim;
-  float* columns = ctx.Floats(kSlotColumns, static_cast<int64_t>(features) * kLanes);
+  float* columns = ctx.Floats(kColumns, static_cast<int64_t>(features) * kLanes);
   for (int g = 0; g < shape.kv_heads; ++g, state += size) {
     for (int d = 0; d < dim; d += kLanes) {
       const int n = dim - d < kLanes ? dim - d : kLanes;

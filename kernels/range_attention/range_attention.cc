@@ -4,24 +4,13 @@
 #include "kernels/range_attention/range_attention_bf16.h"
 
 namespace recollect::kernels {
-namespace reference {
-decltype(kernels::RangeAttention) RangeAttention;
-decltype(kernels::RangeAttentionOfBf16) RangeAttentionOfBf16;
-}  // namespace reference
-namespace avx2 {
-decltype(kernels::RangeAttention) RangeAttention;
-decltype(kernels::RangeAttentionOfBf16) RangeAttentionOfBf16;
-}  // namespace avx2
-namespace avx512 {
-decltype(kernels::RangeAttention) RangeAttention;
-decltype(kernels::RangeAttentionOfBf16) RangeAttentionOfBf16;
-}  // namespace avx512
+RECOLLECT_CPU_OP(RangeAttention)
+RECOLLECT_CPU_OP(RangeAttentionOfBf16)
 
 void RangeAttention(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride,
                     int64_t rows, const std::array<KvSpan, kMaxRanges>& parts, const RangeSet* sets,
                     float* out) {
-  Select<reference::RangeAttention, avx2::RangeAttention, avx512::RangeAttention>(ctx)(
-      ctx, shape, q, q_stride, rows, parts, sets, out);
+  kRangeAttention(ctx, shape, q, q_stride, rows, parts, sets, out);
 }
 
 void RangeAttentionOfBf16(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride,
@@ -32,8 +21,7 @@ void RangeAttentionOfBf16(OpContext& ctx, const RangeShape& shape, const float* 
     return RangeAttentionByPairs(ctx, *code, shape, q, q_stride, rows, parts, sets, out);
   }
 #endif
-  Select<reference::RangeAttentionOfBf16, avx2::RangeAttentionOfBf16, avx512::RangeAttentionOfBf16>(
-      ctx)(ctx, shape, q, q_stride, rows, parts, sets, out);
+  kRangeAttentionOfBf16(ctx, shape, q, q_stride, rows, parts, sets, out);
 }
 
 }  // namespace recollect::kernels

@@ -353,7 +353,7 @@ void MeetSpan(Block<kDim>& block, const SpanCall& call, Range needed) {
 template <int kDim>
 void Attend(OpContext& ctx, const SpanCall& call, float* sums) {
   auto& block =
-      *reinterpret_cast<Block<kDim>*>(ctx.Floats(kSlotBlock, sizeof(Block<kDim>) / sizeof(float)));
+      *reinterpret_cast<Block<kDim>*>(ctx.Floats(kBlock, sizeof(Block<kDim>) / sizeof(float)));
   block.count = static_cast<int>(call.end - call.begin);
   block.sums = reinterpret_cast<Sums<kDim>*>(sums);
   const Range needed = BeginBlock<kDim>(call, block);

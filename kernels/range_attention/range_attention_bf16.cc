@@ -8,7 +8,7 @@ namespace recollect::kernels {
 #if defined(RECOLLECT_SIMD)
 namespace {
 
-constexpr int kSlotSums = kFirstKernelSlot + 13;
+constexpr ScratchName kSums;
 constexpr int64_t kFewQueries = 12;
 
 // The spans that rows [first, last] need, in order: the order of their sums.
@@ -73,7 +73,7 @@ void Attend(OpContext& ctx, const Op& op, const Queries& queries, const std::vec
   const int64_t of_query = SpanSumsFloats(op.shape.head_dim);
   const int64_t step = op.code.query_step;
   const int64_t of_span = (queries.end - queries.begin + step - 1) / step * step * of_query;
-  float* sums = ctx.Floats(kSlotSums, of_span * count * queries.heads);
+  float* sums = ctx.Floats(kSums, of_span * count * queries.heads);
   ctx.Share(queries.heads * count, [&](OpContext& own, int part) {
     const SpanCall call =
         CallOf(op, queries, part / count, spans[static_cast<size_t>(part % count)]);

@@ -10,7 +10,7 @@
 
 namespace recollect::kernels::avx512 {
 
-inline constexpr int kSlotBlock = kFirstKernelSlot + 4;
+constexpr ScratchName kBlock;
 inline constexpr int kTile = 64;
 inline constexpr int kKeyVecs = kTile / kLanes;
 // Lower than any score, and yet a number: the difference of two of them is 0.

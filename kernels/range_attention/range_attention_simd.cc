@@ -4,7 +4,7 @@
 namespace recollect::kernels::RECOLLECT_SIMD_NS {
 namespace {
 
-constexpr int kSlotScores = kFirstKernelSlot + 4;
+constexpr ScratchName kScores;
 constexpr int kValueStep = 16;
 // From this many queries on it pays to widen keys and values once and read them many times.
 constexpr int kWidenFromQueries = 4;
@@ -154,7 +154,7 @@ void Attend(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_s
     most = entries > most ? entries : most;
   }
   const int64_t score_stride = (most + 2 * kLanes - 1) / kLanes * kLanes;
-  float* scores = ctx.Floats(kSlotScores, kRowBlock * score_stride);
+  float* scores = ctx.Floats(kScores, kRowBlock * score_stride);
   const int64_t width = static_cast<int64_t>(heads) * head_dim;
   const int64_t kv_width = static_cast<int64_t>(kv_heads) * head_dim;
   const int group = heads / kv_heads;

@@ -16,12 +16,8 @@ using RotateRow = void(const float* cosines, const float* sines, int heads, int 
 namespace reference {
 decltype(kernels::Rope) Rope;
 }  // namespace reference
-namespace avx2 {
-RotateRow RotateHalves, RotatePairs;
-}  // namespace avx2
-namespace avx512 {
-RotateRow RotateHalves, RotatePairs;
-}  // namespace avx512
+RECOLLECT_CPU_CODE(RotateRow, RotateHalves, nullptr)
+RECOLLECT_CPU_CODE(RotateRow, RotatePairs, nullptr)
 
 namespace {
 
@@ -110,10 +106,11 @@ class RopeTable {
 // Sessions of one batch may have different bases; making a table costs thousands of cosines, and as
 // many bases as this seldom meet.
 constexpr size_t kMaxTables = 8;
+constexpr ScratchName kTables;
 
 RopeTable& TableOf(OpContext& ctx, const RopeAngles& angles, RopePairs pairs, int head_dim) {
   using Tables = std::deque<RopeTable>;
-  std::shared_ptr<void>& kept = ctx.Kept(OpContext::Keep::kRope);
+  std::shared_ptr<void>& kept = ctx.Kept(kTables);
   if (kept == nullptr) kept = std::make_shared<Tables>();
   Tables& tables = *static_cast<Tables*>(kept.get());
   for (RopeTable& table : tables) {
@@ -128,9 +125,8 @@ RopeTable& TableOf(OpContext& ctx, const RopeAngles& angles, RopePairs pairs, in
 void Rope(OpContext& ctx, const RopeAngles& angles, int64_t first_position, int64_t rows,
           int64_t row_stride, int heads, int head_dim, float* x) {
   RECOLLECT_DCHECK(first_position >= 0 && angles.step >= 1 && head_dim % 2 == 0);
-  RotateRow* const rotate = angles.pairs == RopePairs::kHalves
-                                ? Select<nullptr, avx2::RotateHalves, avx512::RotateHalves>(ctx)
-                                : Select<nullptr, avx2::RotatePairs, avx512::RotatePairs>(ctx);
+  RotateRow* const rotate =
+      (angles.pairs == RopePairs::kHalves ? kRotateHalves : kRotatePairs).For(ctx);
   if (rotate == nullptr) {
     return reference::Rope(ctx, angles, first_position, rows, row_stride, heads, head_dim, x);
   }

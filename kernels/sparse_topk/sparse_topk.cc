@@ -10,19 +10,11 @@
 #include "kernels/landmark_topk/landmark_sketch.h"
 
 namespace recollect::kernels {
-namespace reference {
-decltype(kernels::SparseScores) SparseScores;
-}  // namespace reference
-namespace avx2 {
-decltype(kernels::SparseScores) SparseScores;
-}  // namespace avx2
-namespace avx512 {
-decltype(kernels::SparseScores) SparseScores;
-}  // namespace avx512
+RECOLLECT_CPU_OP(SparseScores)
 
 namespace {
 
-constexpr int kSlotScores = kFirstKernelSlot + 12;
+constexpr ScratchName kScores;
 // Scores that are looked at before the floor rises.
 constexpr int64_t kBatch = 1024;
 // 18 bits: times the 14 bits of a block's weights, a sum has 32.
@@ -75,7 +67,7 @@ class Searching {
   void Search(OpContext& ctx, const SparseRange& range, int64_t first) {
     const std::vector<SparsePart> parts = PartsOf(query_, range);
     if (parts.empty()) return;
-    float* const scores = ctx.Floats(kSlotScores, range.blocks());
+    float* const scores = ctx.Floats(kScores, range.blocks());
     SparseScores(ctx, parts.data(), std::ssize(parts), ScalesOf(range), query_.scale,
                  range.blocks(), scores);
     for (int64_t begin = 0; begin < range.blocks(); begin += kBatch) {
@@ -102,8 +94,7 @@ class Searching {
 
 void SparseScores(OpContext& ctx, const SparsePart* parts, int64_t count, const float* scales,
                   float query_scale, int64_t blocks, float* scores) {
-  Select<reference::SparseScores, avx2::SparseScores, avx512::SparseScores>(ctx)(
-      ctx, parts, count, scales, query_scale, blocks, scores);
+  kSparseScores(ctx, parts, count, scales, query_scale, blocks, scores);
 }
 
 void SparseScoresOf(OpContext& ctx, std::span<const SparseTerm> query, const SparseRange& range,

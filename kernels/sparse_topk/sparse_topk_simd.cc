@@ -4,8 +4,7 @@
 namespace recollect::kernels::RECOLLECT_SIMD_NS {
 namespace {
 
-// The caller's array of sums, beside the slots of other searches.
-constexpr int kSlotSums = kFirstKernelSlot + 11;
+constexpr ScratchName kSums;
 
 // Each entry to a place of its own: a gather and a scatter of lanes would take as long.
 void AddSome(const SparseList& list, uint32_t weight, uint32_t* sums) {
@@ -30,7 +29,7 @@ void AddAll(const SparsePart* parts, int64_t blocks, uint32_t* sums) {
 
 void SparseScores(OpContext& ctx, const SparsePart* parts, int64_t count, const float* scales,
                   float query_scale, int64_t blocks, float* scores) {
-  auto* const sums = reinterpret_cast<uint32_t*>(ctx.Floats(kSlotSums, blocks));
+  auto* const sums = reinterpret_cast<uint32_t*>(ctx.Floats(kSums, blocks));
   for (int64_t block = 0; block < blocks; ++block) sums[block] = 0;
   SparsePart waiting[kTogether];
   int many = 0;

@@ -17,7 +17,7 @@
 //   memory_projection.cc  chunk states E → memory K, V (design 2.3)
 //
 // A thread that has a team shares products and attention with it (kernels/cpu/op_team.h); all else
-// is serial. All keep their intermediate rows in the OpContext's scratch slots below.
+// is serial. All keep their intermediate rows in the OpContext's scratch memory of the names below.
 #ifndef RECOLLECT_MODEL_CPU_LAYERS_H_
 #define RECOLLECT_MODEL_CPU_LAYERS_H_
 
@@ -32,27 +32,21 @@
 
 namespace recollect::model {
 
-// Contents of the scratch slots. A function returns its results in kDelta; the other slots are
-// undefined when it returns.
-enum Scratch : int {
-  kNormed,     // rows after RMS, input of a projection
-  kProjected,  // output of the first projection
-  kInner,      // output of attention, of the FFN's activation
-  kDelta,      // a sublayer's addition to the residual stream
-  kSum,        // a + gca of the "bypass" residual
-  kKeys,       // dense copies of strided projections
-  kValues,
-  kRowsIn,     // residual stream of the chunk encoder
-  kState,      // recurrence state inside one chunk
-  kSomeHeads,  // attention of some heads, where heads have different patterns
-  kBlockScores,
-  kExpanded,  // rows with shared heads written out
-  kQueryFeatures,
-  kKeyFeatures,
-  kLinear,  // output of linear attention
-  kScratchSlots
-};
-static_assert(kScratchSlots <= kernels::kFirstKernelSlot);
+// What scratch memory contains. A function returns its results in kDelta; the others are undefined
+// when it returns.
+inline constexpr kernels::ScratchName kNormed,  // rows after RMS, input of a projection
+    kProjected,                                 // output of the first projection
+    kInner,                                     // output of attention, of the FFN's activation
+    kDelta,                                     // a sublayer's addition to the residual stream
+    kSum,                                       // a + gca of the "bypass" residual
+    kKeys, kValues,                             // dense copies of strided projections
+    kRowsIn,                                    // residual stream of the chunk encoder
+    kState,                                     // recurrence state inside one chunk
+    kSomeHeads,  // attention of some heads, where heads have different patterns
+    kBlockScores,
+    kExpanded,  // rows with shared heads written out
+    kQueryFeatures, kKeyFeatures,
+    kLinear;  // output of linear attention
 
 // Inputs of the functions besides weights.
 struct LayerContext {

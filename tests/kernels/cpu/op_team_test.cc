@@ -28,10 +28,11 @@ TEST(OpTeamTest, EveryPartRunsOnceInEveryRound) {
 }
 
 TEST(OpTeamTest, EachThreadHasItsOwnContext) {
+  static constexpr ScratchName kScratch;
   ServedTeam served(2);
   std::atomic<int> shared = 0;
   served.leader().Share(500, [&](OpContext& own, int) {
-    float* scratch = own.Floats(kFirstKernelSlot, 1);
+    float* scratch = own.Floats(kScratch, 1);
     scratch[0] = 1;
     for (int i = 0; i < 100; ++i) scratch[0] += 1;
     if (scratch[0] != 101) ++shared;

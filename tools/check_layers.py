@@ -56,8 +56,13 @@ FORBIDDEN = {
     "store/rocks": ("store/rados",),
     "store/rocks/db": ("store/rocks/documents", "store/rocks/backup"),
     "store/rocks/documents": ("store/rocks/backup",),
-    "kernels/cpu": ("kernels/device", "kernels/cuda"),
+    "kernels/cpu": ("kernels/block", "kernels/device", "kernels/cuda"),
 }
+# What knows all operations, for whoever runs them; an operation's own folder includes none of it.
+OF_ALL_OPERATIONS = ("kernels/device", "kernels/cuda/cuda_device.h", "kernels/cuda/cuda_operations.h")
+for folder in sorted(path.name for path in (ROOT / "kernels").iterdir() if path.is_dir()):
+    if folder not in ("cpu", "cuda", "device"):
+        FORBIDDEN[f"kernels/{folder}"] = OF_ALL_OPERATIONS
 # Headers of a library that only one folder may include.
 OWNED = {"rocksdb/": "store/rocks", "rados/": "store/rados", "dnnl": "kernels", "grpc": ("service", "client", "proto"),
          "openssl/": ("model", "store", "base", "access", "service"), "pcre2.h": "model/text", "utf8proc.h": "model/text", "boost/": "http/net",

@@ -1,13 +1,13 @@
 // The thread blocks of bounds of blocks on a device (kernels/block_topk/block_bounds_cuda.h). The
 // kernel runs this code on the device; host tests run it phase by phase
-// (kernels/device/thread_block.h). "Block" of keys and "thread block" are different things here. A
+// (kernels/block/thread_block.h). "Block" of keys and "thread block" are different things here. A
 // thread reduces one channel of one block over its keys in order, as model/state/block_cache.cc
 // does.
 #ifndef RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_BOUNDS_KERNEL_H_
 #define RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_BOUNDS_KERNEL_H_
 
+#include "kernels/block/thread_block.h"
 #include "kernels/block_topk/block_bounds_plan.h"
-#include "kernels/device/thread_block.h"
 
 namespace recollect::kernels::cuda {
 

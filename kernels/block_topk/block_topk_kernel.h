@@ -1,6 +1,6 @@
 // The thread blocks of the choice of blocks on a device (kernels/block_topk/block_topk_cuda.h). The
 // kernels run this code on the device; host tests run it phase by phase
-// (kernels/device/thread_block.h). "Block" of positions and "thread block" are different things
+// (kernels/block/thread_block.h). "Block" of positions and "thread block" are different things
 // here. Two launches. In the first, a thread block takes one part of the blocks, one head and
 // kRowTile rows: 8 threads for each block of positions add their shares of max(q_i low_i, q_i
 // high_i) in the order of cuda_math.h's dot products, with one rounding for each product and sum.

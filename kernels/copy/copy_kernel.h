@@ -1,12 +1,12 @@
 // The thread blocks of copies on a device (kernels/copy/copy_cuda.h). The kernel runs this code on
-// the device; host tests run it phase by phase (kernels/device/thread_block.h). A warp takes one
+// the device; host tests run it phase by phase (kernels/block/thread_block.h). A warp takes one
 // slice of one copy: piece s of it, piece s + slices and so on. Neighbouring warps have
 // neighbouring pieces.
 #ifndef RECOLLECT_KERNELS_COPY_COPY_KERNEL_H_
 #define RECOLLECT_KERNELS_COPY_COPY_KERNEL_H_
 
+#include "kernels/block/thread_block.h"
 #include "kernels/copy/copy_plan.h"
-#include "kernels/device/thread_block.h"
 
 namespace recollect::kernels::cuda {
 

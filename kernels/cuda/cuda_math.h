@@ -1,6 +1,6 @@
 // The arithmetic of the CUDA operations: every rounding written out, the same on the device and on
 // the host. A kernel built from these functions gives on a GPU the bits that its host run gives
-// (kernels/device/thread_block.h), so tests without a GPU see the numbers a GPU would compute. The
+// (kernels/block/thread_block.h), so tests without a GPU see the numbers a GPU would compute. The
 // CPU operations have vector code of their own and do not use these functions; only sample.cc does,
 // because it has to agree with the device.
 #ifndef RECOLLECT_KERNELS_CUDA_CUDA_MATH_H_

@@ -1,6 +1,6 @@
 // The thread blocks of the row-wise operations on a device
 // (kernels/elementwise/elementwise_cuda.h). The kernels run this code on the device; host tests run
-// it phase by phase (kernels/device/thread_block.h). All but RMSNorm are y[r, j] = f(a[r, j], b[r,
+// it phase by phase (kernels/block/thread_block.h). All but RMSNorm are y[r, j] = f(a[r, j], b[r,
 // j]): a thread computes four neighbouring numbers of a row with one of the functions below.
 // RMSNorm sums a row's squares in an order that depends on its width:
 //   lane l of L takes the numbers 4 l to 4 l + 3, 4 (l + L) to …, one Fma after the other; each 32
@@ -10,7 +10,7 @@
 #define RECOLLECT_KERNELS_ELEMENTWISE_ELEMENTWISE_KERNEL_H_
 
 #include "absl/strings/string_view.h"
-#include "kernels/device/thread_block.h"
+#include "kernels/block/thread_block.h"
 #include "kernels/elementwise/elementwise_operations.h"
 
 namespace recollect::kernels::cuda {

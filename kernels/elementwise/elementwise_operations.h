@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "base/numeric/bf16.h"
 #include "base/types.h"
-#include "kernels/device/row_sizes.h"
+#include "kernels/block/row_sizes.h"
 
 namespace recollect::kernels {
 

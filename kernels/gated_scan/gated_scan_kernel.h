@@ -1,5 +1,5 @@
 // The thread blocks of a gated scan on a device (kernels/gated_scan/gated_scan_cuda.h). The kernels
-// run this code on the device; host tests run it phase by phase (kernels/device/thread_block.h).
+// run this code on the device; host tests run it phase by phase (kernels/block/thread_block.h).
 // Both ways compute, for each channel and row,
 //   g = 1 / (1 + exp(-(z + bias)));  s = fma(g, s, (1 - g) x);  y = s
 // in this order of roundings, row after row: the same bits. 1 - g comes from the rounded g, so that
@@ -7,7 +7,7 @@
 #ifndef RECOLLECT_KERNELS_GATED_SCAN_GATED_SCAN_KERNEL_H_
 #define RECOLLECT_KERNELS_GATED_SCAN_GATED_SCAN_KERNEL_H_
 
-#include "kernels/device/thread_block.h"
+#include "kernels/block/thread_block.h"
 #include "kernels/gated_scan/gated_scan_plan.h"
 
 namespace recollect::kernels::cuda {

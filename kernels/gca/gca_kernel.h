@@ -1,5 +1,5 @@
 // The thread blocks of GCA on a device (kernels/gca/gca_cuda.h). The kernels run this code on the
-// device; host tests run it phase by phase (kernels/device/thread_block.h). A thread block has the
+// device; host tests run it phase by phase (kernels/block/thread_block.h). A thread block has the
 // rows of one group, one head, and one chunk or, by group, all chunks in order. Both give the same
 // bits: a row has the same o in a chunk, and the o of its chunks are added to 0 in order.
 //
@@ -16,7 +16,7 @@
 #ifndef RECOLLECT_KERNELS_GCA_GCA_KERNEL_H_
 #define RECOLLECT_KERNELS_GCA_GCA_KERNEL_H_
 
-#include "kernels/device/thread_block.h"
+#include "kernels/block/thread_block.h"
 #include "kernels/gca/gca_plan.h"
 #include "kernels/tile_attention/attention_tile.h"
 

@@ -1,13 +1,13 @@
 // The thread blocks of linear attention's features on a device
 // (kernels/linear_attention/features_cuda.h). The kernels run this code on the device; host tests
-// run it phase by phase (kernels/device/thread_block.h). A warp takes one head of one row, and each
+// run it phase by phase (kernels/block/thread_block.h). A warp takes one head of one row, and each
 // lane four neighbouring channels of y = x * scale. For softmax, of y and of -y:
 //   the largest by exchange; each lane adds its exp(y_i - largest) in order; these sums are added
 //   by exchange, from 16 lanes apart down to 1; each number is divided by the sum
 #ifndef RECOLLECT_KERNELS_LINEAR_ATTENTION_FEATURES_KERNEL_H_
 #define RECOLLECT_KERNELS_LINEAR_ATTENTION_FEATURES_KERNEL_H_
 
-#include "kernels/device/thread_block.h"
+#include "kernels/block/thread_block.h"
 #include "kernels/linear_attention/linear_attention_plan.h"
 
 namespace recollect::kernels::cuda {

@@ -1,6 +1,6 @@
 // The thread blocks of linear attention on a device
 // (kernels/linear_attention/linear_attention_cuda.h). The kernel runs this code on the device; host
-// tests run it phase by phase (kernels/device/thread_block.h). A column of S depends on no other,
+// tests run it phase by phase (kernels/block/thread_block.h). A column of S depends on no other,
 // so a thread block takes kLinearColumns columns of one key-value head of one segment through all
 // rows, in order, with its part of S in registers: a thread holds kLaneFeatures neighbouring
 // features of one column. The work is a list of reads, one for each row and query head of the
@@ -13,7 +13,7 @@
 #ifndef RECOLLECT_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_KERNEL_H_
 #define RECOLLECT_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_KERNEL_H_
 
-#include "kernels/device/thread_block.h"
+#include "kernels/block/thread_block.h"
 #include "kernels/linear_attention/linear_attention_plan.h"
 
 namespace recollect::kernels::cuda {

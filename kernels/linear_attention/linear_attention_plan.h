@@ -8,7 +8,7 @@
 #include <span>
 
 #include "absl/status/statusor.h"
-#include "kernels/device/row_sizes.h"
+#include "kernels/block/row_sizes.h"
 #include "kernels/linear_attention/linear_attention.h"
 
 namespace recollect::kernels {

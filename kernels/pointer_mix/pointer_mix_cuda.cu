@@ -1,5 +1,5 @@
+#include "kernels/block/row_sizes.h"
 #include "kernels/cuda/cuda_status.h"
-#include "kernels/device/row_sizes.h"
 #include "kernels/pointer_mix/pointer_mix_cuda.h"
 #include "kernels/pointer_mix/pointer_mix_kernel.h"
 

@@ -1,11 +1,11 @@
 // The thread blocks of a pointer's mix on a device (kernels/pointer_mix/pointer_mix_cuda.h). The
 // kernel runs this code on the device; host tests run it phase by phase
-// (kernels/device/thread_block.h). Each thread adds up its logits in order; then the threads' sums
+// (kernels/block/thread_block.h). Each thread adds up its logits in order; then the threads' sums
 // are added in pairs, from half the thread block apart down to 1 apart.
 #ifndef RECOLLECT_KERNELS_POINTER_MIX_POINTER_MIX_KERNEL_H_
 #define RECOLLECT_KERNELS_POINTER_MIX_POINTER_MIX_KERNEL_H_
 
-#include "kernels/device/thread_block.h"
+#include "kernels/block/thread_block.h"
 #include "kernels/pointer_mix/pointer_mix_operation.h"
 
 namespace recollect::kernels::cuda {

@@ -1,6 +1,6 @@
 // The thread blocks of range attention on a device
 // (kernels/range_attention/range_attention_cuda.h). The kernels run this code on the device; host
-// tests run it phase by phase (kernels/device/thread_block.h). Both strategies compute, for each
+// tests run it phase by phase (kernels/block/thread_block.h). Both strategies compute, for each
 // (row, head) and split of the row's entries,
 //   s_j in the order of cuda_math.h's dot products, times 1 / sqrt(head_dim); with ALiBi, one
 //   additional Fma of -slope and the distance
@@ -13,7 +13,7 @@
 #ifndef RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_KERNEL_H_
 #define RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_KERNEL_H_
 
-#include "kernels/device/thread_block.h"
+#include "kernels/block/thread_block.h"
 #include "kernels/range_attention/range_attention_plan.h"
 
 namespace recollect::kernels::cuda {

@@ -1,11 +1,11 @@
 // The thread blocks of RoPE on a device (kernels/rope/rope_cuda.h). The kernels run this code on
-// the device; host tests run it phase by phase (kernels/device/thread_block.h). A thread rotates
+// the device; host tests run it phase by phase (kernels/block/thread_block.h). A thread rotates
 // four pairs of one head of one row, each as kernels/rope/rope_simd.cc does:
 //   a' = fma(-b, sin, a cos),   b' = fma(a, sin, b cos)
 #ifndef RECOLLECT_KERNELS_ROPE_ROPE_KERNEL_H_
 #define RECOLLECT_KERNELS_ROPE_ROPE_KERNEL_H_
 
-#include "kernels/device/thread_block.h"
+#include "kernels/block/thread_block.h"
 #include "kernels/rope/rope_operation.h"
 
 namespace recollect::kernels::cuda {

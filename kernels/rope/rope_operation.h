@@ -2,7 +2,7 @@
 #ifndef RECOLLECT_KERNELS_ROPE_ROPE_OPERATION_H_
 #define RECOLLECT_KERNELS_ROPE_ROPE_OPERATION_H_
 
-#include "kernels/device/row_sizes.h"
+#include "kernels/block/row_sizes.h"
 #include "kernels/rope/rope.h"
 
 namespace recollect::kernels {

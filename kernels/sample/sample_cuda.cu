@@ -1,5 +1,5 @@
+#include "kernels/block/row_sizes.h"
 #include "kernels/cuda/cuda_status.h"
-#include "kernels/device/row_sizes.h"
 #include "kernels/sample/sample_cuda.h"
 #include "kernels/sample/sample_kernel.h"
 

@@ -1,5 +1,5 @@
 // The thread blocks of a sample on a device (kernels/sample/sample_cuda.h). The kernel runs this
-// code on the device; host tests run it phase by phase (kernels/device/thread_block.h). A logit and
+// code on the device; host tests run it phase by phase (kernels/block/thread_block.h). A logit and
 // its index are packed into one number (PackChoice), and nothing is sorted: the last number of a
 // run of the best is found digit by digit, from the total weights of the numbers that begin with
 // each possible next digit. Weights are integers, so that any order of adding gives the same
@@ -7,8 +7,8 @@
 #ifndef RECOLLECT_KERNELS_SAMPLE_SAMPLE_KERNEL_H_
 #define RECOLLECT_KERNELS_SAMPLE_SAMPLE_KERNEL_H_
 
+#include "kernels/block/thread_block.h"
 #include "kernels/cuda/cuda_order.h"
-#include "kernels/device/thread_block.h"
 #include "kernels/sample/sample_operation.h"
 #include "kernels/sample/sample_weights.h"
 

@@ -1,5 +1,5 @@
 // A tile of attention on tensor cores: 16 rows of queries a warp against up to 64 keys and values
-// of one head in shared memory, Bf16 with fp32 sums (kernels/device/thread_block.h). Between the
+// of one head in shared memory, Bf16 with fp32 sums (kernels/block/thread_block.h). Between the
 // two products a kernel scales and masks the scores that its threads hold and takes their softmax:
 //   s = TileScores: rows of q · keys;  PackTile: their probabilities, rounded to Bf16;
 //   TileValues: o += probabilities · values
@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "kernels/device/thread_block.h"
+#include "kernels/block/thread_block.h"
 
 namespace recollect::kernels::cuda {
 

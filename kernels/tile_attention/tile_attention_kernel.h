@@ -1,6 +1,6 @@
 // The thread blocks of attention on tensor cores (kernels/tile_attention/tile_attention_cuda.h).
 // The kernels run this code on the device; host tests run it phase by phase
-// (kernels/device/thread_block.h). A thread block has the rows of a tile and the query heads of one
+// (kernels/block/thread_block.h). A thread block has the rows of a tile and the query heads of one
 // key-value head: query i is row i / per and head i % per, with per = heads / kv_heads, and warp w
 // has queries 16 w to 16 w + 15. It goes through key tiles: 64 entries of a part from a multiple of
 // 64 on. In each split, 256 entries from a multiple of 256 on, beginning with m = -inf, l = 0, o =
@@ -17,7 +17,7 @@
 #ifndef RECOLLECT_KERNELS_TILE_ATTENTION_TILE_ATTENTION_KERNEL_H_
 #define RECOLLECT_KERNELS_TILE_ATTENTION_TILE_ATTENTION_KERNEL_H_
 
-#include "kernels/device/thread_block.h"
+#include "kernels/block/thread_block.h"
 #include "kernels/tile_attention/attention_tile.h"
 #include "kernels/tile_attention/tile_attention_plan.h"
 

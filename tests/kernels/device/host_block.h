@@ -1,4 +1,4 @@
-// Runs the thread blocks of the CUDA kernels (kernels/device/thread_block.h) on the host: the
+// Runs the thread blocks of the CUDA kernels (kernels/block/thread_block.h) on the host: the
 // kernels' code, block by block and thread by thread, in four orders that must give the same bits.
 //   RunBlocks<Shared>(order, count, threads, [&](HostBlock& block, Shared& shared, int64_t i) { …
 //   });
@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "kernels/device/thread_block.h"
+#include "kernels/block/thread_block.h"
 
 namespace recollect::kernels {
 

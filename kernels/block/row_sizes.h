@@ -1,8 +1,8 @@
 // Sizes of the row-wise operations on a device (kernels/elementwise/elementwise_cuda.h,
 // rope_cuda.h, features_cuda.h, pointer_mix_cuda.h, sample_cuda.h), and their checks. Host code
 // without CUDA, so that every machine tests it.
-#ifndef RECOLLECT_KERNELS_DEVICE_ROW_SIZES_H_
-#define RECOLLECT_KERNELS_DEVICE_ROW_SIZES_H_
+#ifndef RECOLLECT_KERNELS_BLOCK_ROW_SIZES_H_
+#define RECOLLECT_KERNELS_BLOCK_ROW_SIZES_H_
 
 #include <cstdint>
 
@@ -31,4 +31,4 @@ absl::Status CheckPointerRows(const RowSizes& sizes, int32_t sentinel);
 
 }  // namespace recollect::kernels
 
-#endif  // RECOLLECT_KERNELS_DEVICE_ROW_SIZES_H_
+#endif  // RECOLLECT_KERNELS_BLOCK_ROW_SIZES_H_

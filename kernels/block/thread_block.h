@@ -9,8 +9,8 @@
 // so that a test without a GPU can run a kernel's own code with a host block
 // (tests/kernels/device/host_block.h). Code between phases runs in every thread and must compute
 // the same values in all of them.
-#ifndef RECOLLECT_KERNELS_DEVICE_THREAD_BLOCK_H_
-#define RECOLLECT_KERNELS_DEVICE_THREAD_BLOCK_H_
+#ifndef RECOLLECT_KERNELS_BLOCK_THREAD_BLOCK_H_
+#define RECOLLECT_KERNELS_BLOCK_THREAD_BLOCK_H_
 
 #include "kernels/cuda/cuda_math.h"
 
@@ -167,4 +167,4 @@ class CudaBlock {
 
 }  // namespace recollect::kernels::cuda
 
-#endif  // RECOLLECT_KERNELS_DEVICE_THREAD_BLOCK_H_
+#endif  // RECOLLECT_KERNELS_BLOCK_THREAD_BLOCK_H_

@@ -1,4 +1,4 @@
-#include "kernels/device/row_sizes.h"
+#include "kernels/block/row_sizes.h"
 
 #include <algorithm>
 

@@ -8,24 +8,16 @@
 #include <type_traits>
 #include <variant>
 
-#include "kernels/block_topk/block_bounds_cuda.h"
-#include "kernels/block_topk/block_topk_cuda.h"
-#include "kernels/copy/copy_cuda.h"
+#include "absl/status/status.h"
 #include "kernels/device/operation.h"
-#include "kernels/elementwise/elementwise_cuda.h"
-#include "kernels/gated_scan/gated_scan_cuda.h"
-#include "kernels/gca/gca_cuda.h"
 #include "kernels/gemm/gemm_cuda.h"
-#include "kernels/landmark_topk/landmark_topk_cuda.h"
-#include "kernels/linear_attention/features_cuda.h"
-#include "kernels/linear_attention/linear_attention_cuda.h"
-#include "kernels/pointer_mix/pointer_mix_cuda.h"
-#include "kernels/range_attention/range_attention_cuda.h"
-#include "kernels/rope/rope_cuda.h"
-#include "kernels/sample/sample_cuda.h"
-#include "kernels/tile_attention/tile_attention_cuda.h"
 
 namespace recollect::kernels {
+
+// As NAME_cuda.h declares it; products run by CudaGemms instead.
+#define RECOLLECT_LAUNCH(Op) absl::Status Launch(cudaStream_t stream, const Op& op);
+RECOLLECT_OPERATIONS(RECOLLECT_LAUNCH)
+#undef RECOLLECT_LAUNCH
 
 // Queues an operation on a stream of the current device. Statuses of its Launch, or of the product.
 inline absl::Status Queue(cudaStream_t stream, CudaGemms& gemms, const Operation& operation) {

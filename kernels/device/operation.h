@@ -23,18 +23,31 @@
 
 namespace recollect::kernels {
 
-using Operation =
-    std::variant<AddOp, BlockBoundsOp, BlockTopKOp, ConvertToBf16Op, CopyOp, FeaturesOp,
-                 GatedScanOp, GcaOp, GeGluOp, GeluOp, GemmOp, LandmarkTopKOp, LinearAttentionOp,
-                 MixPointedOp, RangeAttentionOp, RmsNormOp, RopeOp, SampleOp, SigmoidGateOp,
-                 SwiGluOp, TileAttentionOp, ZeroOp>;
+// The list of all operations: EACH(Op) for every one.
+// clang-format off
+#define RECOLLECT_OPERATIONS(EACH) \
+  EACH(AddOp) EACH(BlockBoundsOp) EACH(BlockTopKOp) EACH(ConvertToBf16Op) EACH(CopyOp) \
+  EACH(FeaturesOp) EACH(GatedScanOp) EACH(GcaOp) EACH(GeGluOp) EACH(GeluOp) EACH(GemmOp) \
+  EACH(LandmarkTopKOp) EACH(LinearAttentionOp) EACH(MixPointedOp) EACH(RangeAttentionOp) \
+  EACH(RmsNormOp) EACH(RopeOp) EACH(SampleOp) EACH(SigmoidGateOp) EACH(SwiGluOp) \
+  EACH(TileAttentionOp) EACH(ZeroOp)
+// clang-format on
+
+// Leaves out the first type, which has no comma before it.
+template <typename, typename... Ops>
+using OneOf = std::variant<Ops...>;
+#define RECOLLECT_ALTERNATIVE(Op) , Op
+using Operation = OneOf<void RECOLLECT_OPERATIONS(RECOLLECT_ALTERNATIVE)>;
+#undef RECOLLECT_ALTERNATIVE
 
 // Whether graphs hold operations of this kind (graph_device.h). Those whose arguments change from
-// step to step are left out.
+// step to step are left out: they have a member kChangesEachStep.
 inline bool InGraphs(const Operation& operation) {
-  return !std::holds_alternative<LandmarkTopKOp>(operation) &&
-         !std::holds_alternative<MixPointedOp>(operation) &&
-         !std::holds_alternative<SampleOp>(operation);
+  return std::visit(
+      []<typename Op>(const Op&) {
+        return !requires { Op::kChangesEachStep; };
+      },
+      operation);
 }
 
 }  // namespace recollect::kernels

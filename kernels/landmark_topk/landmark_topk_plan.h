@@ -56,6 +56,7 @@ std::vector<SegmentStart> SegmentTable(std::span<const KeySegment> segments);
 // outputs may not overlap inputs. Results are best first; if there are fewer than n candidates, -1
 // and -infinity follow.
 struct LandmarkTopKOp {
+  static constexpr bool kChangesEachStep = true;  // kernels/device/operation.h
   LandmarkTopKPlan plan;
   const float* queries = nullptr;          // [queries, width] fp32, dense
   const SegmentStart* segments = nullptr;  // SegmentTable's entries

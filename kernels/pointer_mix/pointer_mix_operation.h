@@ -11,6 +11,7 @@ namespace recollect::kernels {
 // MixPointed of each row of logits, in place. Pointers are device memory, borrowed until the work
 // is done.
 struct MixPointedOp {
+  static constexpr bool kChangesEachStep = true;  // kernels/device/operation.h
   int64_t rows = 0;
   int64_t vocab = 0;
   int32_t sentinel = 0;

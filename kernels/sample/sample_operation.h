@@ -11,7 +11,8 @@ namespace recollect::kernels {
 // choices[rows] = Sample of each row of logits under its settings. Pointers are device memory,
 // borrowed until the work is done.
 struct SampleOp {
-  const float* logits = nullptr;  // [rows, vocab] fp32, dense
+  static constexpr bool kChangesEachStep = true;  // kernels/device/operation.h
+  const float* logits = nullptr;                  // [rows, vocab] fp32, dense
   int64_t rows = 0;
   int32_t vocab = 0;
   NeverChosen never;

@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 
+#include "kernels/cuda/cuda_math.h"
 #include "tests/kernels/cpu/kernel_test_util.h"
 #include "tests/kernels/device/host_launches.h"
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "kernels/block_topk/block_topk_kernel.h"
 #include "tests/kernels/block_topk/block_topk_device_checks.h"
 #include "tests/kernels/device/host_device.h"
 #include "tests/kernels/range_attention/range_attention_cases.h"

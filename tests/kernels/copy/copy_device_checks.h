@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "kernels/copy/copy_kernel.h"
 #include "tests/kernels/cpu/kernel_test_util.h"
 #include "tests/kernels/device/host_launches.h"
 

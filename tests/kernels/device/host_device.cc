@@ -2,7 +2,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "tests/kernels/device/host_gemm.h"
 #include "tests/kernels/device/host_launches.h"
 
 namespace recollect::kernels {

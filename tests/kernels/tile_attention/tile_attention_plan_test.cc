@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "kernels/tile_attention/tile_attention_kernel.h"
 #include "tests/kernels/tile_attention/tile_attention_device_checks.h"
 
 namespace recollect::kernels {

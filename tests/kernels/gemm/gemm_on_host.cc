@@ -1,17 +1,13 @@
 // Computes on the host what kernels/gemm/gemm_cuda.h computes: products of the same formats with
 // sums in fp32. Sums are in an order of their own, the same for all rows, so that a row has the
 // same bits in any batch; they are not the bits of a device.
-#ifndef RECOLLECT_TESTS_KERNELS_DEVICE_HOST_GEMM_H_
-#define RECOLLECT_TESTS_KERNELS_DEVICE_HOST_GEMM_H_
-
 #include <cstring>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "base/numeric/bf16.h"
 #include "base/status.h"
 #include "kernels/gemm/gemm_cuda_plan.h"
-#include "tests/kernels/device/host_block.h"
+#include "tests/kernels/device/host_launches.h"
 
 namespace recollect::kernels {
 
@@ -40,7 +36,7 @@ inline float HostDot(const float* a, const float* b, int64_t count) {
 }
 
 // Does what GemmCuda::Run does, with the statuses of CheckGemmShape and CheckGemmAddresses.
-inline absl::Status OnHost(HostOrder, const GemmOp& op) {
+absl::Status OnHost(HostOrder, const GemmOp& op) {
   const auto& [shape, weights, x, rows, y] = op;
   RETURN_IF_ERROR(CheckGemmShape(shape));
   RETURN_IF_ERROR(CheckGemmAddresses(shape, weights, x, y));
@@ -63,5 +59,3 @@ inline absl::Status OnHost(HostOrder, const GemmOp& op) {
 }
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_TESTS_KERNELS_DEVICE_HOST_GEMM_H_

@@ -24,14 +24,50 @@
 namespace recollect::kernels::RECOLLECT_SIMD_NS {
 
 #if defined(__AVX512F__)
-
 using Vec = __m512;
+using Ints = __m512i;
 constexpr int kLanes = 16;
+// The intrinsics of the vectors' width.
+#define RECOLLECT_MM(name) _mm512_##name
+#define RECOLLECT_MM_ALL(name) _mm512_##name##_si512
+#else
+using Vec = __m256;
+using Ints = __m256i;
+constexpr int kLanes = 8;
+#define RECOLLECT_MM(name) _mm256_##name
+#define RECOLLECT_MM_ALL(name) _mm256_##name##_si256
+#endif
 
-RECOLLECT_INLINE Vec Zero() { return _mm512_setzero_ps(); }
-RECOLLECT_INLINE Vec Set(float v) { return _mm512_set1_ps(v); }
-RECOLLECT_INLINE Vec Load(const float* p) { return _mm512_loadu_ps(p); }
-RECOLLECT_INLINE void Store(float* p, Vec v) { _mm512_storeu_ps(p, v); }
+RECOLLECT_INLINE Vec Zero() { return RECOLLECT_MM(setzero_ps)(); }
+RECOLLECT_INLINE Vec Set(float v) { return RECOLLECT_MM(set1_ps)(v); }
+RECOLLECT_INLINE Vec Load(const float* p) { return RECOLLECT_MM(loadu_ps)(p); }
+RECOLLECT_INLINE void Store(float* p, Vec v) { RECOLLECT_MM(storeu_ps)(p, v); }
+RECOLLECT_INLINE Vec Add(Vec a, Vec b) { return RECOLLECT_MM(add_ps)(a, b); }
+RECOLLECT_INLINE Vec Sub(Vec a, Vec b) { return RECOLLECT_MM(sub_ps)(a, b); }
+RECOLLECT_INLINE Vec Mul(Vec a, Vec b) { return RECOLLECT_MM(mul_ps)(a, b); }
+RECOLLECT_INLINE Vec Div(Vec a, Vec b) { return RECOLLECT_MM(div_ps)(a, b); }
+RECOLLECT_INLINE Vec Fma(Vec a, Vec b, Vec c) { return RECOLLECT_MM(fmadd_ps)(a, b, c); }
+// c - a b
+RECOLLECT_INLINE Vec Fnma(Vec a, Vec b, Vec c) { return RECOLLECT_MM(fnmadd_ps)(a, b, c); }
+RECOLLECT_INLINE Vec Max(Vec a, Vec b) { return RECOLLECT_MM(max_ps)(a, b); }
+RECOLLECT_INLINE Vec Min(Vec a, Vec b) { return RECOLLECT_MM(min_ps)(a, b); }
+// Swaps lanes 2j and 2j + 1.
+RECOLLECT_INLINE Vec SwapPairs(Vec v) { return RECOLLECT_MM(permute_ps)(v, 0xb1); }
+
+RECOLLECT_INLINE Ints ZeroInts() { return RECOLLECT_MM_ALL(setzero)(); }
+RECOLLECT_INLINE Ints SetInts(int v) { return RECOLLECT_MM(set1_epi32)(v); }
+RECOLLECT_INLINE Ints LoadInts(const void* p) {
+  return RECOLLECT_MM_ALL(loadu)(static_cast<const Ints*>(p));
+}
+RECOLLECT_INLINE void StoreInts(void* p, Ints a) {
+  RECOLLECT_MM_ALL(storeu)(static_cast<Ints*>(p), a);
+}
+RECOLLECT_INLINE Ints AndInts(Ints a, Ints b) { return RECOLLECT_MM_ALL(and)(a, b); }
+RECOLLECT_INLINE Ints OrInts(Ints a, Ints b) { return RECOLLECT_MM_ALL(or)(a, b); }
+RECOLLECT_INLINE Vec ToFloats(Ints a) { return RECOLLECT_MM(cvtepi32_ps)(a); }
+
+#if defined(__AVX512F__)
+
 RECOLLECT_INLINE __mmask16 FirstMask(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
 // The first n lanes, 0 <= n < kLanes; the rest are zero and their memory is not touched.
 RECOLLECT_INLINE Vec LoadFirst(const float* p, int n) {
@@ -43,19 +79,9 @@ RECOLLECT_INLINE void StoreFirst(float* p, Vec v, int n) {
 RECOLLECT_INLINE Vec SelectFirst(int n, Vec v, Vec otherwise) {
   return _mm512_mask_blend_ps(FirstMask(n), otherwise, v);
 }
-RECOLLECT_INLINE Vec Add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
-RECOLLECT_INLINE Vec Sub(Vec a, Vec b) { return _mm512_sub_ps(a, b); }
-RECOLLECT_INLINE Vec Mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
-RECOLLECT_INLINE Vec Div(Vec a, Vec b) { return _mm512_div_ps(a, b); }
-RECOLLECT_INLINE Vec Fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
-RECOLLECT_INLINE Vec Fnma(Vec a, Vec b, Vec c) { return _mm512_fnmadd_ps(a, b, c); }  // c - a b
-RECOLLECT_INLINE Vec Max(Vec a, Vec b) { return _mm512_max_ps(a, b); }
-RECOLLECT_INLINE Vec Min(Vec a, Vec b) { return _mm512_min_ps(a, b); }
 RECOLLECT_INLINE Vec Round(Vec a) {
   return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-// Swaps lanes 2j and 2j + 1.
-RECOLLECT_INLINE Vec SwapPairs(Vec v) { return _mm512_permute_ps(v, 0xb1); }
 // v 2^n for whole n in [-150, 128].
 RECOLLECT_INLINE Vec ScaleByPowerOfTwo(Vec v, Vec n) { return _mm512_scalef_ps(v, n); }
 RECOLLECT_INLINE Vec LoadBf16(const uint16_t* p) {
@@ -82,21 +108,23 @@ RECOLLECT_INLINE void StoreBf16(uint16_t* p, Vec v) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(u));
 }
 
-// Lane i of the result is the sum of the lanes of v[i], added as
-// ((l0 + l2) + (l1 + l3)) inside each quarter L0..L3, then (L0 + L2) + (L1 + L3).
-RECOLLECT_INLINE Vec SumsOf(const Vec v[kLanes]) {
+// Lane i of the result has the lanes of v[i], joined as ((l0 l2) (l1 l3)) inside each quarter
+// L0..L3, then (L0 L2) (L1 L3).
+template <typename Join>
+RECOLLECT_INLINE Vec JoinLanes(const Vec v[kLanes], Join join) {
   Vec quad[4];
+#pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
     const Vec* w = v + 4 * i;
-    const Vec ab = Add(_mm512_unpacklo_ps(w[0], w[1]), _mm512_unpackhi_ps(w[0], w[1]));
-    const Vec cd = Add(_mm512_unpacklo_ps(w[2], w[3]), _mm512_unpackhi_ps(w[2], w[3]));
-    quad[i] = Add(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
+    const Vec ab = join(_mm512_unpacklo_ps(w[0], w[1]), _mm512_unpackhi_ps(w[0], w[1]));
+    const Vec cd = join(_mm512_unpacklo_ps(w[2], w[3]), _mm512_unpackhi_ps(w[2], w[3]));
+    quad[i] = join(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
   }
-  const Vec lo = Add(_mm512_shuffle_f32x4(quad[0], quad[1], 0x44),
-                     _mm512_shuffle_f32x4(quad[0], quad[1], 0xee));
-  const Vec hi = Add(_mm512_shuffle_f32x4(quad[2], quad[3], 0x44),
-                     _mm512_shuffle_f32x4(quad[2], quad[3], 0xee));
-  return Add(_mm512_shuffle_f32x4(lo, hi, 0x88), _mm512_shuffle_f32x4(lo, hi, 0xdd));
+  const Vec low = join(_mm512_shuffle_f32x4(quad[0], quad[1], 0x44),
+                       _mm512_shuffle_f32x4(quad[0], quad[1], 0xee));
+  const Vec high = join(_mm512_shuffle_f32x4(quad[2], quad[3], 0x44),
+                        _mm512_shuffle_f32x4(quad[2], quad[3], 0xee));
+  return join(_mm512_shuffle_f32x4(low, high, 0x88), _mm512_shuffle_f32x4(low, high, 0xdd));
 }
 RECOLLECT_INLINE __m128 Quarters(Vec v) {
   const __m128 even = _mm_add_ps(_mm512_extractf32x4_ps(v, 0), _mm512_extractf32x4_ps(v, 2));
@@ -107,13 +135,6 @@ RECOLLECT_INLINE float MaxOf(Vec v) { return _mm512_reduce_max_ps(v); }
 
 #else  // AVX2
 
-using Vec = __m256;
-constexpr int kLanes = 8;
-
-RECOLLECT_INLINE Vec Zero() { return _mm256_setzero_ps(); }
-RECOLLECT_INLINE Vec Set(float v) { return _mm256_set1_ps(v); }
-RECOLLECT_INLINE Vec Load(const float* p) { return _mm256_loadu_ps(p); }
-RECOLLECT_INLINE void Store(float* p, Vec v) { _mm256_storeu_ps(p, v); }
 RECOLLECT_INLINE __m256i FirstMask(int n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
@@ -126,18 +147,9 @@ RECOLLECT_INLINE void StoreFirst(float* p, Vec v, int n) {
 RECOLLECT_INLINE Vec SelectFirst(int n, Vec v, Vec otherwise) {
   return _mm256_blendv_ps(otherwise, v, _mm256_castsi256_ps(FirstMask(n)));
 }
-RECOLLECT_INLINE Vec Add(Vec a, Vec b) { return _mm256_add_ps(a, b); }
-RECOLLECT_INLINE Vec Sub(Vec a, Vec b) { return _mm256_sub_ps(a, b); }
-RECOLLECT_INLINE Vec Mul(Vec a, Vec b) { return _mm256_mul_ps(a, b); }
-RECOLLECT_INLINE Vec Div(Vec a, Vec b) { return _mm256_div_ps(a, b); }
-RECOLLECT_INLINE Vec Fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
-RECOLLECT_INLINE Vec Fnma(Vec a, Vec b, Vec c) { return _mm256_fnmadd_ps(a, b, c); }
-RECOLLECT_INLINE Vec Max(Vec a, Vec b) { return _mm256_max_ps(a, b); }
-RECOLLECT_INLINE Vec Min(Vec a, Vec b) { return _mm256_min_ps(a, b); }
 RECOLLECT_INLINE Vec Round(Vec a) {
   return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-RECOLLECT_INLINE Vec SwapPairs(Vec v) { return _mm256_permute_ps(v, 0xb1); }
 // In two steps, since 2^n alone may not be a normal number.
 RECOLLECT_INLINE Vec ScaleByPowerOfTwo(Vec v, Vec n) {
   const __m256i whole = _mm256_cvtps_epi32(n);
@@ -171,17 +183,18 @@ RECOLLECT_INLINE void StoreBf16(uint16_t* p, Vec v) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(packed));
 }
 
-// As above with two halves: ((l0 + l2) + (l1 + l3)) inside each, then their sum.
-RECOLLECT_INLINE Vec SumsOf(const Vec v[kLanes]) {
+// As above with two halves: ((l0 l2) (l1 l3)) inside each, then both.
+template <typename Join>
+RECOLLECT_INLINE Vec JoinLanes(const Vec v[kLanes], Join join) {
   Vec quad[2];
   for (int i = 0; i < 2; ++i) {
     const Vec* w = v + 4 * i;
-    const Vec ab = Add(_mm256_unpacklo_ps(w[0], w[1]), _mm256_unpackhi_ps(w[0], w[1]));
-    const Vec cd = Add(_mm256_unpacklo_ps(w[2], w[3]), _mm256_unpackhi_ps(w[2], w[3]));
-    quad[i] = Add(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+    const Vec ab = join(_mm256_unpacklo_ps(w[0], w[1]), _mm256_unpackhi_ps(w[0], w[1]));
+    const Vec cd = join(_mm256_unpacklo_ps(w[2], w[3]), _mm256_unpackhi_ps(w[2], w[3]));
+    quad[i] = join(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
   }
-  return Add(_mm256_permute2f128_ps(quad[0], quad[1], 0x20),
-             _mm256_permute2f128_ps(quad[0], quad[1], 0x31));
+  return join(_mm256_permute2f128_ps(quad[0], quad[1], 0x20),
+              _mm256_permute2f128_ps(quad[0], quad[1], 0x31));
 }
 RECOLLECT_INLINE __m128 Quarters(Vec v) {
   return _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
@@ -193,6 +206,14 @@ RECOLLECT_INLINE float MaxOf(Vec v) {
 }
 
 #endif
+
+// Lane i of the result is the sum, the highest, of the lanes of v[i].
+RECOLLECT_INLINE Vec SumsOf(const Vec v[kLanes]) {
+  return JoinLanes(v, [](Vec a, Vec b) { return Add(a, b); });
+}
+RECOLLECT_INLINE Vec HighestOf(const Vec v[kLanes]) {
+  return JoinLanes(v, [](Vec a, Vec b) { return Max(a, b); });
+}
 
 // Sum of all lanes, in a fixed order.
 RECOLLECT_INLINE float SumOf(Vec v) {

@@ -150,24 +150,9 @@ void MultiplyFormat(const QuantPanels& panels, const QuantInput& x, float* y, in
 
 void MultiplyQuantByTiles(const QuantPanels& panels, const QuantInput& x, float* y, int64_t stride,
                           uint8_t* scratch) {
-  switch (panels.format) {
-    case QuantFormat::kQ8_0:
-      return MultiplyFormat<QuantFormat::kQ8_0>(panels, x, y, stride, scratch);
-    case QuantFormat::kQ4_0:
-      return MultiplyFormat<QuantFormat::kQ4_0>(panels, x, y, stride, scratch);
-    case QuantFormat::kQ4_1:
-      return MultiplyFormat<QuantFormat::kQ4_1>(panels, x, y, stride, scratch);
-    case QuantFormat::kQ5_0:
-      return MultiplyFormat<QuantFormat::kQ5_0>(panels, x, y, stride, scratch);
-    case QuantFormat::kQ5_1:
-      return MultiplyFormat<QuantFormat::kQ5_1>(panels, x, y, stride, scratch);
-    case QuantFormat::kQ4_K:
-      return MultiplyFormat<QuantFormat::kQ4_K>(panels, x, y, stride, scratch);
-    case QuantFormat::kQ5_K:
-      return MultiplyFormat<QuantFormat::kQ5_K>(panels, x, y, stride, scratch);
-    case QuantFormat::kQ6_K:
-      return MultiplyFormat<QuantFormat::kQ6_K>(panels, x, y, stride, scratch);
-  }
+  WithFormat(panels.format, [&]<QuantFormat kFormat>() {
+    MultiplyFormat<kFormat>(panels, x, y, stride, scratch);
+  });
 }
 
 }  // namespace recollect::kernels::avx512

@@ -112,24 +112,8 @@ void RoundRows(const float* x, int64_t rows, int64_t k, int8_t* codes, QuantGrou
 
 void MultiplyQuant(const QuantPanels& panels, const QuantInput& x, float* y, int64_t stride,
                    uint8_t*) {
-  switch (panels.format) {
-    case QuantFormat::kQ8_0:
-      return Multiply<QuantFormat::kQ8_0>(panels, x, y, stride);
-    case QuantFormat::kQ4_0:
-      return Multiply<QuantFormat::kQ4_0>(panels, x, y, stride);
-    case QuantFormat::kQ4_1:
-      return Multiply<QuantFormat::kQ4_1>(panels, x, y, stride);
-    case QuantFormat::kQ5_0:
-      return Multiply<QuantFormat::kQ5_0>(panels, x, y, stride);
-    case QuantFormat::kQ5_1:
-      return Multiply<QuantFormat::kQ5_1>(panels, x, y, stride);
-    case QuantFormat::kQ4_K:
-      return Multiply<QuantFormat::kQ4_K>(panels, x, y, stride);
-    case QuantFormat::kQ5_K:
-      return Multiply<QuantFormat::kQ5_K>(panels, x, y, stride);
-    case QuantFormat::kQ6_K:
-      return Multiply<QuantFormat::kQ6_K>(panels, x, y, stride);
-  }
+  WithFormat(panels.format,
+             [&]<QuantFormat kFormat>() { Multiply<kFormat>(panels, x, y, stride); });
 }
 
 }  // namespace recollect::kernels::reference

@@ -75,24 +75,8 @@ void RoundRows(const float* x, int64_t rows, int64_t k, int8_t* codes, QuantGrou
 
 void MultiplyQuant(const QuantPanels& panels, const QuantInput& x, float* y, int64_t stride,
                    uint8_t*) {
-  switch (panels.format) {
-    case QuantFormat::kQ8_0:
-      return MultiplyFormat<QuantFormat::kQ8_0>(panels, x, y, stride);
-    case QuantFormat::kQ4_0:
-      return MultiplyFormat<QuantFormat::kQ4_0>(panels, x, y, stride);
-    case QuantFormat::kQ4_1:
-      return MultiplyFormat<QuantFormat::kQ4_1>(panels, x, y, stride);
-    case QuantFormat::kQ5_0:
-      return MultiplyFormat<QuantFormat::kQ5_0>(panels, x, y, stride);
-    case QuantFormat::kQ5_1:
-      return MultiplyFormat<QuantFormat::kQ5_1>(panels, x, y, stride);
-    case QuantFormat::kQ4_K:
-      return MultiplyFormat<QuantFormat::kQ4_K>(panels, x, y, stride);
-    case QuantFormat::kQ5_K:
-      return MultiplyFormat<QuantFormat::kQ5_K>(panels, x, y, stride);
-    case QuantFormat::kQ6_K:
-      return MultiplyFormat<QuantFormat::kQ6_K>(panels, x, y, stride);
-  }
+  WithFormat(panels.format,
+             [&]<QuantFormat kFormat>() { MultiplyFormat<kFormat>(panels, x, y, stride); });
 }
 
 }  // namespace recollect::kernels::RECOLLECT_SIMD_NS

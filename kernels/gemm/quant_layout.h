@@ -108,6 +108,31 @@ struct QuantInput {
   int64_t k = 0;
 };
 
+// Calls function.operator()<kFormat>() for this format, from vector code as well: every file has a
+// copy of its own (kernels/cpu/simd.h).
+template <typename Function>
+static inline __attribute__((always_inline)) void WithFormat(QuantFormat format,
+                                                             const Function& function) {
+  switch (format) {
+    case QuantFormat::kQ8_0:
+      return function.template operator()<QuantFormat::kQ8_0>();
+    case QuantFormat::kQ4_0:
+      return function.template operator()<QuantFormat::kQ4_0>();
+    case QuantFormat::kQ4_1:
+      return function.template operator()<QuantFormat::kQ4_1>();
+    case QuantFormat::kQ5_0:
+      return function.template operator()<QuantFormat::kQ5_0>();
+    case QuantFormat::kQ5_1:
+      return function.template operator()<QuantFormat::kQ5_1>();
+    case QuantFormat::kQ4_K:
+      return function.template operator()<QuantFormat::kQ4_K>();
+    case QuantFormat::kQ5_K:
+      return function.template operator()<QuantFormat::kQ5_K>();
+    case QuantFormat::kQ6_K:
+      return function.template operator()<QuantFormat::kQ6_K>();
+  }
+}
+
 // Bytes of scratch that a product needs: a panel's codes in 8 bits.
 constexpr int64_t QuantScratchBytes(int64_t k) { return k * kQuantPanel; }
 

@@ -12,25 +12,19 @@ namespace recollect::kernels::RECOLLECT_SIMD_NS {
 constexpr int kQuantParts = kQuantPanel / kLanes;
 constexpr int kQuantQuads = kQuantGroup / 4;  // fours of numbers: lines of unpacked codes
 
-#if defined(__AVX512F__)
-
-using Ints = __m512i;
-
-RECOLLECT_INLINE Ints LoadInts(const void* p) { return _mm512_loadu_si512(p); }
-RECOLLECT_INLINE Ints SetBytes(int v) { return _mm512_set1_epi8(static_cast<char>(v)); }
-RECOLLECT_INLINE Ints SetInts(int v) { return _mm512_set1_epi32(v); }
-RECOLLECT_INLINE Ints AndInts(Ints a, Ints b) { return _mm512_and_si512(a, b); }
-RECOLLECT_INLINE Ints OrInts(Ints a, Ints b) { return _mm512_or_si512(a, b); }
-RECOLLECT_INLINE Ints SubBytes(Ints a, Ints b) { return _mm512_sub_epi8(a, b); }
+RECOLLECT_INLINE Ints SetBytes(int v) { return RECOLLECT_MM(set1_epi8)(static_cast<char>(v)); }
+RECOLLECT_INLINE Ints SubBytes(Ints a, Ints b) { return RECOLLECT_MM(sub_epi8)(a, b); }
 template <int kBy>
 RECOLLECT_INLINE Ints RightIn16(Ints a) {
-  return _mm512_srli_epi16(a, kBy);
+  return RECOLLECT_MM(srli_epi16)(a, kBy);
 }
 template <int kBy>
 RECOLLECT_INLINE Ints LeftIn16(Ints a) {
-  return _mm512_slli_epi16(a, kBy);
+  return RECOLLECT_MM(slli_epi16)(a, kBy);
 }
-RECOLLECT_INLINE Vec ToFloats(Ints a) { return _mm512_cvtepi32_ps(a); }
+
+#if defined(__AVX512F__)
+
 RECOLLECT_INLINE Vec LoadHalves(const uint8_t* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
@@ -45,25 +39,6 @@ RECOLLECT_INLINE Vec LoadSignedBytes(const uint8_t* p) {
 
 #else  // AVX2
 
-using Ints = __m256i;
-
-RECOLLECT_INLINE Ints LoadInts(const void* p) {
-  return _mm256_loadu_si256(static_cast<const __m256i*>(p));
-}
-RECOLLECT_INLINE Ints SetBytes(int v) { return _mm256_set1_epi8(static_cast<char>(v)); }
-RECOLLECT_INLINE Ints SetInts(int v) { return _mm256_set1_epi32(v); }
-RECOLLECT_INLINE Ints AndInts(Ints a, Ints b) { return _mm256_and_si256(a, b); }
-RECOLLECT_INLINE Ints OrInts(Ints a, Ints b) { return _mm256_or_si256(a, b); }
-RECOLLECT_INLINE Ints SubBytes(Ints a, Ints b) { return _mm256_sub_epi8(a, b); }
-template <int kBy>
-RECOLLECT_INLINE Ints RightIn16(Ints a) {
-  return _mm256_srli_epi16(a, kBy);
-}
-template <int kBy>
-RECOLLECT_INLINE Ints LeftIn16(Ints a) {
-  return _mm256_slli_epi16(a, kBy);
-}
-RECOLLECT_INLINE Vec ToFloats(Ints a) { return _mm256_cvtepi32_ps(a); }
 RECOLLECT_INLINE Vec LoadHalves(const uint8_t* p) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }

@@ -9,79 +9,56 @@ constexpr int64_t kAheadBytes = 4096;
 // Rows summed in 16 bits: 4 · 2 · 2 · 15 · 127 is less than 2^15.
 constexpr int64_t kRowsAtOnce = 4;
 
+RECOLLECT_INLINE Ints ShiftDown16(Ints a, int n) { return RECOLLECT_MM(srli_epi16)(a, n); }
+RECOLLECT_INLINE Ints ShiftUp32(Ints a, int n) { return RECOLLECT_MM(slli_epi32)(a, n); }
+RECOLLECT_INLINE Ints Add16(Ints a, Ints b) { return RECOLLECT_MM(add_epi16)(a, b); }
+RECOLLECT_INLINE Ints Add32(Ints a, Ints b) { return RECOLLECT_MM(add_epi32)(a, b); }
+// Sums of two neighbours: unsigned bytes times signed ones, and 16-bit integers.
+RECOLLECT_INLINE Ints Pairs8(Ints a, Ints b) { return RECOLLECT_MM(maddubs_epi16)(a, b); }
+RECOLLECT_INLINE Ints Pairs16(Ints a, Ints b) { return RECOLLECT_MM(madd_epi16)(a, b); }
+
 #if defined(__AVX512F__)
-using Ints = __m512i;
-RECOLLECT_INLINE Ints None() { return _mm512_setzero_si512(); }
-RECOLLECT_INLINE Ints Read(const void* p) { return _mm512_loadu_si512(p); }
-RECOLLECT_INLINE void Write(int32_t* p, Ints a) { _mm512_storeu_si512(p, a); }
 // A byte in each lane.
 RECOLLECT_INLINE Ints ReadBytes(const uint8_t* p) {
   return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
-RECOLLECT_INLINE Ints All32(int32_t v) { return _mm512_set1_epi32(v); }
-RECOLLECT_INLINE Ints And(Ints a, Ints b) { return _mm512_and_si512(a, b); }
-RECOLLECT_INLINE Ints ShiftDown16(Ints a, int n) { return _mm512_srli_epi16(a, n); }
-RECOLLECT_INLINE Ints ShiftUp32(Ints a, int n) { return _mm512_slli_epi32(a, n); }
-RECOLLECT_INLINE Ints Add16(Ints a, Ints b) { return _mm512_add_epi16(a, b); }
-RECOLLECT_INLINE Ints Add32(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
-// Sums of two neighbours: unsigned bytes times signed ones, and 16-bit integers.
-RECOLLECT_INLINE Ints Pairs8(Ints a, Ints b) { return _mm512_maddubs_epi16(a, b); }
-RECOLLECT_INLINE Ints Pairs16(Ints a, Ints b) { return _mm512_madd_epi16(a, b); }
-RECOLLECT_INLINE Vec ToFloat(Ints a) { return _mm512_cvtepi32_ps(a); }
 // A bit for each lane.
 RECOLLECT_INLINE uint32_t NotLess(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ); }
 #else
-using Ints = __m256i;
-RECOLLECT_INLINE Ints None() { return _mm256_setzero_si256(); }
-RECOLLECT_INLINE Ints Read(const void* p) {
-  return _mm256_loadu_si256(static_cast<const __m256i*>(p));
-}
-RECOLLECT_INLINE void Write(int32_t* p, Ints a) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a);
-}
 RECOLLECT_INLINE Ints ReadBytes(const uint8_t* p) {
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
 }
-RECOLLECT_INLINE Ints All32(int32_t v) { return _mm256_set1_epi32(v); }
-RECOLLECT_INLINE Ints And(Ints a, Ints b) { return _mm256_and_si256(a, b); }
-RECOLLECT_INLINE Ints ShiftDown16(Ints a, int n) { return _mm256_srli_epi16(a, n); }
-RECOLLECT_INLINE Ints ShiftUp32(Ints a, int n) { return _mm256_slli_epi32(a, n); }
-RECOLLECT_INLINE Ints Add16(Ints a, Ints b) { return _mm256_add_epi16(a, b); }
-RECOLLECT_INLINE Ints Add32(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
-RECOLLECT_INLINE Ints Pairs8(Ints a, Ints b) { return _mm256_maddubs_epi16(a, b); }
-RECOLLECT_INLINE Ints Pairs16(Ints a, Ints b) { return _mm256_madd_epi16(a, b); }
-RECOLLECT_INLINE Vec ToFloat(Ints a) { return _mm256_cvtepi32_ps(a); }
 RECOLLECT_INLINE uint32_t NotLess(Vec a, Vec b) {
   return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_NLT_UQ)));
 }
 #endif
 
-RECOLLECT_INLINE Ints All32(const int8_t* p) {
+RECOLLECT_INLINE Ints SetFours(const int8_t* p) {
   int32_t four;
   __builtin_memcpy(&four, p, sizeof(four));
-  return All32(four);
+  return SetInts(four);
 }
 
 // sums[q] lane i: Σ weight of query q · code of key i over `count` rows.
 template <int kQueries>
 RECOLLECT_INLINE void RowSums(const uint8_t* rows, const int8_t* const (&weights)[kQueries],
                               int64_t count, Ints (&sums)[kQueries]) {
-  const Ints lower = All32(0x0f0f0f0f), ones = All32(0x00010001);
-  for (int q = 0; q < kQueries; ++q) sums[q] = None();
+  const Ints lower = SetInts(0x0f0f0f0f), ones = SetInts(0x00010001);
+  for (int q = 0; q < kQueries; ++q) sums[q] = ZeroInts();
   for (int64_t row = 0; row < count;) {
     const int64_t end = row + kRowsAtOnce < count ? row + kRowsAtOnce : count;
     Ints pairs[kQueries];
-    for (int q = 0; q < kQueries; ++q) pairs[q] = None();
+    for (int q = 0; q < kQueries; ++q) pairs[q] = ZeroInts();
     for (; row < end; ++row) {
       const uint8_t* at = rows + row * kSketchRowBytes;
       _mm_prefetch(reinterpret_cast<const char*>(at) + kAheadBytes, _MM_HINT_T0);
-      const Ints codes = Read(at);
-      const Ints low = And(codes, lower), high = And(ShiftDown16(codes, 4), lower);
+      const Ints codes = LoadInts(at);
+      const Ints low = AndInts(codes, lower), high = AndInts(ShiftDown16(codes, 4), lower);
 #pragma GCC unroll 4
       for (int q = 0; q < kQueries; ++q) {
         const int8_t* weight = weights[q] + row * kSketchRowCoordinates;
-        pairs[q] = Add16(pairs[q], Pairs8(low, All32(weight)));
-        pairs[q] = Add16(pairs[q], Pairs8(high, All32(weight + 4)));
+        pairs[q] = Add16(pairs[q], Pairs8(low, SetFours(weight)));
+        pairs[q] = Add16(pairs[q], Pairs8(high, SetFours(weight + 4)));
       }
     }
     for (int q = 0; q < kQueries; ++q) sums[q] = Add32(sums[q], Pairs16(pairs[q], ones));
@@ -97,7 +74,7 @@ RECOLLECT_INLINE void SumBlock(const SketchSums* queries, int64_t rows, const ui
   for (int64_t key = 0; key < kSketchBlock; key += kLanes) {
     Ints sums[kQueries];
     RowSums<kQueries>(codes + 4 * key, weights, rows, sums);
-    for (int q = 0; q < kQueries; ++q) Write(queries[q].sums + first + key, sums[q]);
+    for (int q = 0; q < kQueries; ++q) StoreInts(queries[q].sums + first + key, sums[q]);
   }
 }
 
@@ -173,9 +150,9 @@ void SketchBounds(OpContext&, const int8_t* fine_weights, const SketchFactors& f
       Ints upper[1], lower[1];
       RowSums<1>(at, weights, fine_rows, upper);
       RowSums<1>(at + fine_rows * kSketchRowBytes, weights, fine_rows, lower);
-      const Vec fine = ToFloat(Add32(ShiftUp32(upper[0], 4), lower[0]));
-      const Vec coarse = ToFloat(Read(coarse_sums + block * kSketchBlock + key));
-      const Vec least = Fma(coarse_slack, ToFloat(ReadBytes(error.coarse_part + key)), slack);
+      const Vec fine = ToFloats(Add32(ShiftUp32(upper[0], 4), lower[0]));
+      const Vec coarse = ToFloats(LoadInts(coarse_sums + block * kSketchBlock + key));
+      const Vec least = Fma(coarse_slack, ToFloats(ReadBytes(error.coarse_part + key)), slack);
       Store(bounds + block * kSketchBlock + key,
             Fma(Set(factors.coarse), coarse, Fma(Set(factors.fine), fine, least)));
     }

@@ -228,23 +228,6 @@ RECOLLECT_INLINE Vec WeightsOf(const Block<kDim>& block, int r, int v, const Ran
   return _mm512_maskz_mov_ps(lanes, ExpOrTiny(Fma(products, scale, shift)));
 }
 
-// Lane r of the result is the highest lane of v[r].
-RECOLLECT_INLINE Vec HighestOf(const Vec v[kLanes]) {
-  Vec quad[4];
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    const Vec* w = v + 4 * i;
-    const Vec ab = Max(_mm512_unpacklo_ps(w[0], w[1]), _mm512_unpackhi_ps(w[0], w[1]));
-    const Vec cd = Max(_mm512_unpacklo_ps(w[2], w[3]), _mm512_unpackhi_ps(w[2], w[3]));
-    quad[i] = Max(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
-  }
-  const Vec low = Max(_mm512_shuffle_f32x4(quad[0], quad[1], 0x44),
-                      _mm512_shuffle_f32x4(quad[0], quad[1], 0xee));
-  const Vec high = Max(_mm512_shuffle_f32x4(quad[2], quad[3], 0x44),
-                       _mm512_shuffle_f32x4(quad[2], quad[3], 0xee));
-  return Max(_mm512_shuffle_f32x4(low, high, 0x88), _mm512_shuffle_f32x4(low, high, 0xdd));
-}
-
 // Makes the weights of kCount queries from `first` on, which have been multiplied with the keys of
 // a tile, and writes by how much to scale the values that each has summed before.
 template <int kDim, int kCount, bool kWhole>
@@ -352,11 +335,8 @@ void MeetSpan(Block<kDim>& block, const SpanCall& call, Range needed) {
 
 template <int kDim>
 void Attend(OpContext& ctx, const SpanCall& call, float* sums) {
-  auto& block =
-      *reinterpret_cast<Block<kDim>*>(ctx.Floats(kBlock, sizeof(Block<kDim>) / sizeof(float)));
-  block.count = static_cast<int>(call.end - call.begin);
-  block.sums = reinterpret_cast<Sums<kDim>*>(sums);
-  const Range needed = BeginBlock<kDim>(call, block);
+  auto& block = BlockOf<Block<kDim>>(ctx);
+  const Range needed = BeginBlock<kDim>(call, sums, block);
   if (needed.empty()) return;
   for (int i = 0; i < kQueries; i += kLanes) Store(block.highest + i, Set(kNoScore));
   if (block.count <= kFew) {

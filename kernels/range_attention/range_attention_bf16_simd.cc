@@ -181,11 +181,8 @@ void MeetTile(Block<kDim>& block, int64_t entry) {
 
 template <int kDim>
 void Attend(OpContext& ctx, const SpanCall& call, float* sums) {
-  auto& block =
-      *reinterpret_cast<Block<kDim>*>(ctx.Floats(kBlock, sizeof(Block<kDim>) / sizeof(float)));
-  block.count = static_cast<int>(call.end - call.begin);
-  block.sums = reinterpret_cast<Sums<kDim>*>(sums);
-  const Range needed = BeginBlock<kDim>(call, block);
+  auto& block = BlockOf<Block<kDim>>(ctx);
+  const Range needed = BeginBlock<kDim>(call, sums, block);
   if (needed.empty()) return;
   const CacheRows cache = RowsOf(call);
   for (int64_t entry = FirstTile(call, needed); entry < needed.end; entry += kTile) {

@@ -181,10 +181,18 @@ RECOLLECT_INLINE Range RangeOf(const SpanCall& call, int64_t i) {
   return {Most(bounds[0], SpanBegin(call)), Least(bounds[1], SpanBegin(call) + kSpanEntries)};
 }
 
+// The scratch memory that a block is in.
+template <typename Block>
+RECOLLECT_INLINE Block& BlockOf(OpContext& ctx) {
+  return *reinterpret_cast<Block*>(ctx.Floats(kBlock, sizeof(Block) / sizeof(float)));
+}
+
 // Rounds all queries of a block (q, range, sums, count), and returns which entries they need
 // together.
 template <int kDim, typename Block>
-RECOLLECT_INLINE Range BeginBlock(const SpanCall& call, Block& block) {
+RECOLLECT_INLINE Range BeginBlock(const SpanCall& call, float* sums, Block& block) {
+  block.count = static_cast<int>(call.end - call.begin);
+  block.sums = reinterpret_cast<Sums<kDim>*>(sums);
   Range needed{INT64_MAX, INT64_MIN};
   for (int i = 0; i < block.count; ++i) {
     RoundQuery<kDim>(call, i, block.q[i]);

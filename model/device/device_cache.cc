@@ -87,6 +87,32 @@ void DeviceCache::Append(std::span<const ComingRows> planes, int64_t rows, int64
   }
 }
 
+// Where none of a part's entries is needed, those before the first that comes in next are dead, as
+// after Restore.
+int64_t DeviceCache::FirstRewound(CacheIndex::Part part, int64_t length) const {
+  const int64_t end = index_.EndIndex(part, length);
+  return firsts_[part] <= end ? firsts_[part]
+                              : firsts_[part] - (firsts_[part] - end + step_ - 1) / step_ * step_;
+}
+
+bool DeviceCache::CanRewind(int64_t length) const {
+  return std::ranges::all_of(CacheIndex::kParts, [&](CacheIndex::Part part) {
+    const int64_t first = index_.FirstReachable(part, length);
+    const int64_t end = index_.EndIndex(part, length);
+    return firsts_[part] <= first ||
+           (first == end && end - FirstRewound(part, length) <= parts_[part].capacity);
+  });
+}
+
+void DeviceCache::Rewind(int64_t length) {
+  RECOLLECT_CHECK(length >= 0 && length <= length_ && CanRewind(length));
+  length_ = length;
+  for (const CacheIndex::Part index : CacheIndex::kParts) {
+    firsts_[index] = FirstRewound(index, length);
+    parts_[index].entries = index_.EndIndex(index, length) - firsts_[index];
+  }
+}
+
 CacheParts DeviceCache::parts() const {
   CacheParts parts;
   for (const CacheIndex::Part index : CacheIndex::kParts) {

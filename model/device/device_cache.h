@@ -68,6 +68,12 @@ class DeviceCache {
   // rows `stride` numbers apart; its pointer is that of the layer's first head. REQUIRES: room.
   void Append(std::span<const ComingRows> planes, int64_t rows, int64_t stride);
 
+  // Whether everything that position `length` can reach is still kept, so that Rewind(length) is
+  // possible.
+  bool CanRewind(int64_t length) const;
+  // Forgets the positions from `length` on. REQUIRES: CanRewind(length).
+  void Rewind(int64_t length);
+
   // As LocalCache's, for positions of the latest Append.
   kernels::RangeSet Ranges(int64_t position) const { return index_.Ranges(position, firsts_); }
   CacheParts parts() const;
@@ -94,6 +100,8 @@ class DeviceCache {
   };
   std::byte* At(const Part& part, int plane, int64_t entry) const;
   absl::Status Resize(kernels::Device& device, Part& part, int64_t capacity) const;
+  // The oldest entry that is kept after Rewind(length).
+  int64_t FirstRewound(CacheIndex::Part part, int64_t length) const;
   // The number of entries before the first that `position` can reach which may be dropped.
   int64_t Droppable(CacheIndex::Part part, int64_t position) const;
 

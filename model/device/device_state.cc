@@ -84,6 +84,16 @@ void DeviceLayerState::Append(const void* keys, const void* values, int64_t rows
   for (DeviceCache& cache : caches) cache.Append(planes, rows, stride);
 }
 
+bool DeviceLayerState::CanRewind(int64_t rewound) const {
+  if (residual || blocks || carried_numbers > 0) return false;
+  return rewound >= 0 && rewound <= length() &&
+         std::ranges::all_of(caches, [&](const auto& cache) { return cache.CanRewind(rewound); });
+}
+
+void DeviceLayerState::Rewind(int64_t rewound) {
+  for (DeviceCache& cache : caches) cache.Rewind(rewound);
+}
+
 int64_t DeviceLayerState::length() const {
   if (residual) return residual->length();
   return blocks ? blocks->length() : caches.front().length();
@@ -129,6 +139,14 @@ absl::Status DeviceState::Begin(Device& device) {
     RETURN_IF_ERROR(device.Run(kernels::ZeroOp{layer.carried->data(), bytes}));
   }
   return absl::OkStatus();
+}
+
+bool DeviceState::Rewind(int64_t length) {
+  if (!std::ranges::all_of(layers_, [&](const auto& layer) { return layer.CanRewind(length); })) {
+    return false;
+  }
+  for (DeviceLayerState& layer : layers_) layer.Rewind(length);
+  return true;
 }
 
 int64_t DeviceState::bytes() const {

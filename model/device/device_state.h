@@ -33,6 +33,9 @@ struct DeviceLayerState {
   // apart.
   void Append(const void* keys, const void* values, int64_t rows, int64_t stride,
               CacheCopies& copies);
+  // As DeviceCache's; a recurrence, blocks and RAttention's cache cannot.
+  bool CanRewind(int64_t length) const;
+  void Rewind(int64_t length);
   int64_t length() const;  // positions appended so far
   int64_t bytes() const;
   // Returns the numbers that LayerState::Serialize writes after the length.
@@ -65,6 +68,9 @@ class DeviceState {
   // representable in Bf16. RESOURCE_EXHAUSTED. REQUIRES: has run nothing.
   absl::Status Begin(kernels::Device& device);
   absl::Status Begin(kernels::Device& device, const LocalState& state);
+
+  // As LocalState::Rewind. Operations that are queued may still read what is forgotten.
+  bool Rewind(int64_t length);
 
   DeviceLayerState& layer(int index) { return layers_[static_cast<size_t>(index)]; }
   double rope_base() const { return rope_base_; }

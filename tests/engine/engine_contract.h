@@ -10,11 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "engine/backend/device/device_backend.h"
 #include "engine/engine.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/text/tokenizer.h"
 #include "tests/engine/engine_testing.h"
+#include "tests/kernels/device/host_device.h"
 #include "tests/support/fake_engine.h"
 #include "tests/support/status_matchers.h"
 
@@ -29,11 +31,21 @@ struct Implementation {
 };
 
 inline std::unique_ptr<Engine> MakeReal(int64_t max_sessions, int64_t max_ingests,
-                                        std::shared_ptr<const model::Model> model = nullptr) {
+                                        std::shared_ptr<const model::Model> model = nullptr,
+                                        std::shared_ptr<Backend> backend = nullptr) {
   TestOptions options = SmallOptions();
   options.max_sessions = max_sessions;
   options.max_ingests = max_ingests;
+  options.backend = std::move(backend);
   return MakeEngine(options, nullptr, std::move(model));
+}
+
+// A pretrained model with its layers on a device, and a context for generations without end.
+inline std::unique_ptr<Engine> MakeLlamaOnADevice(int64_t max_sessions, int64_t max_ingests) {
+  const auto model = LlamaModelForTest(2 * kEndless);
+  auto backend = DeviceBackend::Create(std::make_shared<kernels::HostDevice>(), *model);
+  EXPECT_TRUE(backend.ok()) << backend.status();
+  return MakeReal(max_sessions, max_ingests, model, *std::move(backend));
 }
 
 inline std::unique_ptr<Engine> MakeFake(int64_t max_sessions, int64_t max_ingests) {
@@ -54,6 +66,7 @@ inline const Implementation kImplementations[] = {
      [](int64_t sessions, int64_t ingests) {
        return MakeReal(sessions, ingests, AdapterModelForTest());
      }},
+    {"RealWithLlamaOnADevice", MakeLlamaOnADevice},
     {"Fake", MakeFake}};
 
 inline std::string NameOf(const ::testing::TestParamInfo<Implementation>& info) {

@@ -6,6 +6,7 @@
 #include <future>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -15,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "model/text/tokenizer.h"
 #include "tests/support/tiny_adapter.h"
+#include "tests/support/tiny_llama.h"
 #include "tests/support/tiny_model.h"
 
 namespace recollect::engine {
@@ -53,6 +55,33 @@ std::shared_ptr<const model::CpuModel> TextModelForTest(uint64_t seed) {
     const std::string directory = absl::StrCat(TinyModelDirectory(seed), "_text");
     WriteTinyModel(directory, config, seed);
     absl::StatusOr<std::unique_ptr<model::CpuModel>> loaded = model::CpuModel::Load(directory);
+    RECOLLECT_CHECK(loaded.ok());
+    slot = *std::move(loaded);
+  }
+  return slot;
+}
+
+std::string LlamaDirectoryForTest(int64_t context) {
+  static std::mutex mutex;
+  static auto* const written = new std::set<int64_t>();
+  std::string directory = absl::StrCat(TinyModelDirectory(1), "_llama_", context);
+  std::lock_guard<std::mutex> lock(mutex);
+  if (written->insert(context).second) {
+    nlohmann::json config = TinyLlamaConfig();
+    config["max_position_embeddings"] = context;
+    WriteTinyLlama(directory, config);
+  }
+  return directory;
+}
+
+std::shared_ptr<const model::CpuModel> LlamaModelForTest(int64_t context) {
+  static std::mutex mutex;
+  static auto* const models = new std::map<int64_t, std::shared_ptr<const model::CpuModel>>();
+  std::lock_guard<std::mutex> lock(mutex);
+  std::shared_ptr<const model::CpuModel>& slot = (*models)[context];
+  if (slot == nullptr) {
+    absl::StatusOr<std::unique_ptr<model::CpuModel>> loaded =
+        model::CpuModel::Load(LlamaDirectoryForTest(context));
     RECOLLECT_CHECK(loaded.ok());
     slot = *std::move(loaded);
   }

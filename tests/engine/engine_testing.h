@@ -25,6 +25,11 @@ std::shared_ptr<const model::CpuModel> TinyModelForTest(uint64_t seed = 1,
                                                         int min_chunk_tokens = 0);
 // Returns a tiny model without landmarks, whose documents are kept as text; also loaded once.
 std::shared_ptr<const model::CpuModel> TextModelForTest(uint64_t seed = 1);
+// Returns the tiny model of the family llama (tests/support/tiny_llama.h), loaded once for each
+// context.
+std::shared_ptr<const model::CpuModel> LlamaModelForTest(int64_t context = 128);
+// Returns its directory, which is written the first time.
+std::string LlamaDirectoryForTest(int64_t context = 128);
 // Returns the golden model with a memory adapter (tests/support/tiny_adapter.h), loaded once.
 std::shared_ptr<const model::CpuModel> AdapterModelForTest();
 // Returns the directory of the tiny model with full blocks, once that has been loaded.

@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/backend/device/device_backend.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/text/tokenizer.h"
 #include "nlohmann/json.hpp"
 #include "tests/engine/engine_testing.h"
+#include "tests/kernels/device/test_device.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/tiny_llama.h"
 #include "tests/support/tiny_model.h"
@@ -25,15 +27,25 @@ using nlohmann::json;
 constexpr int64_t kContext = 128;  // of the tiny model
 constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
 
-class LlamaEngineTest : public ::testing::Test {
+enum class Place { kCpu, kDevice };
+
+class LlamaEngineTest : public ::testing::TestWithParam<Place> {
  protected:
-  void SetUp() override { WriteTinyLlama(directory_); }
+  LlamaEngineTest() {
+    if (GetParam() == Place::kDevice) device_ = kernels::OpenTestDevice();
+  }
+  void SetUp() override {
+    if (GetParam() == Place::kDevice) RECOLLECT_SKIP_WITHOUT(device_);
+    WriteTinyLlama(directory_);
+  }
 
   std::unique_ptr<EngineImpl> Make() {
     auto model = model::CpuModel::Load(directory_);
     EXPECT_THAT(model, IsOk());
     model_ = std::shared_ptr<const model::CpuModel>(*std::move(model));
-    return MakeEngine(SmallOptions(), nullptr, model_);
+    TestOptions options = SmallOptions();
+    if (device_ != nullptr) options.backend = DeviceBackend::Create(device_, *model_).value();
+    return MakeEngine(options, nullptr, model_);
   }
   void Change(const std::string& file, const std::string& key, const json& value) const {
     json root = json::parse(ReadFile(directory_ + "/" + file));
@@ -47,12 +59,13 @@ class LlamaEngineTest : public ::testing::Test {
   }
 
   const std::string directory_ =
-      absl::StrCat(::testing::TempDir(), "/llama_engine_", getpid(),
-                   ::testing::UnitTest::GetInstance()->current_test_info()->name());
+      absl::StrCat(::testing::TempDir(), "/llama_engine_", getpid(), "_",
+                   static_cast<int>(GetParam()));
+  std::shared_ptr<kernels::Device> device_;  // of engines that are made; null: the CPU
   std::shared_ptr<const model::CpuModel> model_;
 };
 
-TEST_F(LlamaEngineTest, AGenerationEndsWithTheContext) {
+TEST_P(LlamaEngineTest, AGenerationEndsWithTheContext) {
   auto engine = Make();
   // The last token is sampled from position 127 and does not run.
   const Generated generated = Generate(*engine, TokensRequest(Tokens(120), 50));
@@ -67,7 +80,7 @@ TEST_F(LlamaEngineTest, AGenerationEndsWithTheContext) {
   EXPECT_THAT(Score(*engine, score), StatusIs(kInvalid, "at most 128 in all"));
 }
 
-TEST_F(LlamaEngineTest, TurnsOfASessionShareItsContext) {
+TEST_P(LlamaEngineTest, TurnsOfASessionShareItsContext) {
   auto engine = Make();
   SessionOptions options;
   options.context = 50;
@@ -90,7 +103,7 @@ TEST_F(LlamaEngineTest, TurnsOfASessionShareItsContext) {
               StatusIs(kInvalid, "context is 129, the checkpoint was trained with 128"));
 }
 
-TEST_F(LlamaEngineTest, AWindowGoesOnPastTheContext) {
+TEST_P(LlamaEngineTest, AWindowGoesOnPastTheContext) {
   auto engine = Make();
   GenerateRequest request = TokensRequest(Tokens(3 * kContext), 20);
   request.session_options.window = 31;
@@ -101,7 +114,7 @@ TEST_F(LlamaEngineTest, AWindowGoesOnPastTheContext) {
   EXPECT_EQ(generated.tokens.size(), 20u);
 }
 
-TEST_F(LlamaEngineTest, AnyOfItsEndsEndsAnAnswer) {
+TEST_P(LlamaEngineTest, AnyOfItsEndsEndsAnAnswer) {
   const Generated whole = Generate(*Make(), TokensRequest(Tokens(20), 12));
   ASSERT_THAT(whole.status, IsOk());
   // The first token that was not there before.
@@ -122,7 +135,7 @@ TEST_F(LlamaEngineTest, AnyOfItsEndsEndsAnAnswer) {
   EXPECT_EQ(Generate(*Make(), request).tokens, whole.tokens);
 }
 
-TEST_F(LlamaEngineTest, ATextBeginsWithTheTokenThatTheFilesAskFor) {
+TEST_P(LlamaEngineTest, ATextBeginsWithTheTokenThatTheFilesAskFor) {
   Change("tokenizer_config.json", "add_bos_token", true);
   auto engine = Make();
   const std::string text = "The whale, the whale.";
@@ -142,6 +155,11 @@ TEST_F(LlamaEngineTest, ATextBeginsWithTheTokenThatTheFilesAskFor) {
   ASSERT_THAT(Generate(*engine, request).status, IsOk());
   EXPECT_EQ(engine->GetSession(id)->positions, 2 * (std::ssize(tokens) + 7));
 }
+
+INSTANTIATE_TEST_SUITE_P(Places, LlamaEngineTest, ::testing::Values(Place::kCpu, Place::kDevice),
+                         [](const auto& place) {
+                           return place.param == Place::kCpu ? "Cpu" : "Device";
+                         });
 
 }  // namespace
 }  // namespace recollect::engine

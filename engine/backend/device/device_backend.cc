@@ -31,6 +31,7 @@ class DeviceSequence final : public SequenceState {
       : device(std::move(on)), state(std::move(fresh)) {}
   int64_t bytes() const override { return state.bytes() + (open == nullptr ? 0 : open->bytes()); }
   absl::Status Begin(model::LocalState from) override { return state.Begin(*device, from); }
+  bool Rewind(int64_t length) override { return state.Rewind(length); }
 
   const std::shared_ptr<kernels::Device> device;
   model::DeviceState state;

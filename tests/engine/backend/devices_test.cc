@@ -2,6 +2,7 @@
 // What a device runs does not depend on what this CPU could: also run as on one without bf16.
 #include "engine/backend/devices.h"
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,8 @@
 #include "kernels/gemm/gemm.h"
 #include "tests/engine/engine_testing.h"
 #include "tests/kernels/device/host_device.h"
+#include "tests/support/tiny_adapter.h"
+#include "tests/support/tiny_llama.h"
 #include "tests/support/tiny_model.h"
 
 namespace recollect::engine {
@@ -109,6 +112,43 @@ TEST_F(DevicesTest, LayersThatNoDeviceTakesRunHere) {
       LoadModelOn(device_, Write("wide_prefixes", prefixes), std::nullopt).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("heads of 130 channels, at most 128"));
+}
+
+// A GGUF file in blocks: its numbers in bf16, or in fp32 with the tokens of this CPU.
+TEST_F(DevicesTest, APretrainedModelRunsFromItsFile) {
+  const std::string directory = ::testing::TempDir() + "/devices_llama";
+  WriteTinyLlama(directory);
+  for (const GgufTensorType type : {GgufTensorType::kQ8_0, GgufTensorType::kQ4_1}) {
+    const std::string file = absl::StrCat(directory, "/", static_cast<int>(type), ".gguf");
+    WriteGguf(directory, file, type);
+    const auto fastest = LoadModelOn(device_, file, std::nullopt);
+    const auto asked = LoadModelOn(device_, file, DType::kQuantized);
+    ASSERT_TRUE(fastest.ok() && asked.ok()) << fastest.status() << asked.status();
+    EXPECT_EQ(fastest->model->dtype(), DType::kBf16);
+    EXPECT_EQ(asked->model->dtype(), DType::kBf16);
+    EXPECT_EQ(fastest->backend->name(), device_->name());
+    EXPECT_EQ(fastest->landmarks->name(), "cpu");
+    EXPECT_EQ(Run(*fastest), Run(*asked));
+    const auto here = LoadModelOn(nullptr, file, DType::kFloat32);
+    const auto there = LoadModelOn(device_, file, DType::kFloat32);
+    ASSERT_TRUE(here.ok() && there.ok()) << here.status() << there.status();
+    EXPECT_EQ(Run(*there), Run(*here));
+    EXPECT_EQ(there->model->fingerprint(), here->model->fingerprint());
+  }
+}
+
+TEST_F(DevicesTest, AMemoryAdapterIsRefusedAndItsBaseIsNot) {
+  const std::string directory = ::testing::TempDir() + "/devices_adapter";
+  WriteTinyAdapter(directory);
+  const absl::Status refused = LoadModelOn(device_, directory, std::nullopt).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("a memory adapter runs on the CPU alone"));
+  for (const char* file : {"memory.json", "memory.safetensors"}) {
+    ASSERT_TRUE(std::filesystem::remove(absl::StrCat(directory, "/", file)));
+  }
+  const auto base = LoadModelOn(device_, directory, std::nullopt);
+  ASSERT_TRUE(base.ok()) << base.status();
+  EXPECT_EQ(Run(*base).size(), 20u);
 }
 
 TEST_F(DevicesTest, ErrorsNameTheModelOrTheDevice) {

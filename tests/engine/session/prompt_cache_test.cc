@@ -1,42 +1,35 @@
 // What an earlier request has read is not read again, and answers are the same with it and without.
 #include "engine/session/prompt_cache.h"
 
-#include <unistd.h>
-
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "engine/backend/device/device_backend.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/engine_testing.h"
+#include "tests/kernels/device/host_device.h"
 #include "tests/support/status_matchers.h"
-#include "tests/support/tiny_llama.h"
 
 namespace recollect::engine {
 namespace {
 
-std::shared_ptr<const model::CpuModel> LlamaForTest() {
-  static const std::shared_ptr<const model::CpuModel> model = [] {
-    const std::string directory =
-        absl::StrCat(::testing::TempDir(), "/prompt_cache_llama_", getpid());
-    WriteTinyLlama(directory);
-    auto loaded = model::CpuModel::Load(directory);
-    EXPECT_TRUE(loaded.ok()) << loaded.status();
-    return std::shared_ptr<const model::CpuModel>(*std::move(loaded));
-  }();
-  return model;
-}
+enum class Place { kCpu, kDevice };
 
-class PromptCacheTest : public ::testing::Test {
+class PromptCacheTest : public ::testing::TestWithParam<Place> {
  protected:
   static std::unique_ptr<EngineImpl> Make(int64_t cache_bytes = 1 << 20,
                                           int64_t state_bytes = 64 << 20) {
     TestOptions options = SmallOptions();
     options.prompt_cache_bytes = cache_bytes;
     options.state_budget_bytes = state_bytes;
-    return MakeEngine(options, nullptr, LlamaForTest());
+    if (GetParam() == Place::kDevice) {
+      options.backend =
+          DeviceBackend::Create(std::make_shared<kernels::HostDevice>(), *LlamaModelForTest())
+              .value();
+    }
+    return MakeEngine(options, nullptr, LlamaModelForTest());
   }
 
   static std::vector<int32_t> Tokens(int64_t count, int32_t first) {
@@ -60,7 +53,7 @@ class PromptCacheTest : public ::testing::Test {
   }
 };
 
-TEST_F(PromptCacheTest, NextTurnReadsOnlyWhatIsNew) {
+TEST_P(PromptCacheTest, NextTurnReadsOnlyWhatIsNew) {
   const auto engine = Make();
   std::vector<int32_t> prompt = Tokens(40, 0);
   const Generated first = Ask(*engine, prompt);
@@ -76,7 +69,7 @@ TEST_F(PromptCacheTest, NextTurnReadsOnlyWhatIsNew) {
   EXPECT_EQ(engine->stats().cached_prompts, 1);
 }
 
-TEST_F(PromptCacheTest, AnotherQuestionBehindTheSameTextGoesOnFromTheText) {
+TEST_P(PromptCacheTest, AnotherQuestionBehindTheSameTextGoesOnFromTheText) {
   const auto engine = Make();
   const std::vector<int32_t> text = Tokens(60, 0);
   std::vector<int32_t> one = text, other = text;
@@ -92,7 +85,7 @@ TEST_F(PromptCacheTest, AnotherQuestionBehindTheSameTextGoesOnFromTheText) {
   EXPECT_EQ(again.tokens, second.tokens);
 }
 
-TEST_F(PromptCacheTest, ShortCommonBeginningTakesNobodysPlace) {
+TEST_P(PromptCacheTest, ShortCommonBeginningTakesNobodysPlace) {
   const auto engine = Make();
   std::vector<int32_t> one = Tokens(20, 0), other = one;
   for (const int32_t token : Tokens(60, 3)) one.push_back(token);
@@ -102,7 +95,7 @@ TEST_F(PromptCacheTest, ShortCommonBeginningTakesNobodysPlace) {
   EXPECT_EQ(Ask(*engine, one).usage.cached_tokens, std::ssize(one) - 1);
 }
 
-TEST_F(PromptCacheTest, AccountsDoNotShare) {
+TEST_P(PromptCacheTest, AccountsDoNotShare) {
   const auto engine = Make();
   const std::vector<int32_t> prompt = Tokens(40, 0);
   const auto a = std::make_shared<access::Account>(access::Key{});
@@ -112,7 +105,7 @@ TEST_F(PromptCacheTest, AccountsDoNotShare) {
   EXPECT_EQ(Ask(*engine, prompt, a).usage.cached_tokens, 39);
 }
 
-TEST_F(PromptCacheTest, KeepsNoMoreThanItsBytes) {
+TEST_P(PromptCacheTest, KeepsNoMoreThanItsBytes) {
   const auto engine = Make(/*cache_bytes=*/100 << 10);
   for (int i = 0; i < 20; ++i) Ask(*engine, Tokens(60, 50 * i + i));
   EXPECT_LE(engine->stats().prompt_cache_bytes, 100 << 10);
@@ -120,13 +113,18 @@ TEST_F(PromptCacheTest, KeepsNoMoreThanItsBytes) {
   EXPECT_LT(engine->stats().cached_prompts, 20);
 }
 
-TEST_F(PromptCacheTest, GivesWayToWhatNeedsTheStateBudget) {
+TEST_P(PromptCacheTest, GivesWayToWhatNeedsTheStateBudget) {
   // Room for one sequence of the whole context, which a kept one must leave.
-  const int64_t one = StateGrowth(LlamaForTest()->config(), 128);
+  const int64_t one = StateGrowth(LlamaModelForTest()->config(), 128);
   const auto engine = Make(/*cache_bytes=*/1 << 30, one + one / 4);
   for (int i = 0; i < 4; ++i) Ask(*engine, Tokens(100, 60 * i + i));
   EXPECT_LE(engine->stats().state_bytes, engine->stats().state_budget_bytes);
 }
+
+INSTANTIATE_TEST_SUITE_P(Places, PromptCacheTest, ::testing::Values(Place::kCpu, Place::kDevice),
+                         [](const auto& place) {
+                           return place.param == Place::kCpu ? "Cpu" : "Device";
+                         });
 
 }  // namespace
 }  // namespace recollect::engine

@@ -7,6 +7,7 @@
 #include "tests/kernels/device/test_device.h"
 #include "tests/model/device/device_functions.h"
 #include "tests/model/model_testing.h"
+#include "tests/support/tiny_llama.h"
 
 namespace recollect::model {
 namespace {
@@ -16,11 +17,35 @@ constexpr int64_t kPositions = 150;
 // The patterns that sequences of a batch have in turn.
 struct Family {
   const char* name;
-  ModelConfig (*config)();
+  void (*write)(const std::string& directory);
   std::vector<LocalPatterns> (*patterns)(const ModelConfig& config);
 };
 
+template <ModelConfig (*config)()>
+void WriteTiny(const std::string& directory) {
+  WriteTinyModel(directory, config(), 1);
+}
+
+void WriteLlama(const std::string& directory) { WriteTinyLlama(directory); }
+
+// A layer with the heads of SmolLM2-135M: nine of 64 channels over three.
+void WriteHeadsAsPublished(const std::string& directory) {
+  nlohmann::json config = TinyLlamaConfig();
+  config["num_hidden_layers"] = 1;
+  config["hidden_size"] = 576;
+  config["num_attention_heads"] = 9;
+  config["num_key_value_heads"] = 3;
+  config["tie_word_embeddings"] = true;
+  WriteTinyLlama(directory, config);
+}
+
 std::vector<LocalPatterns> ItsOwn(const ModelConfig& config) { return {config.local}; }
+
+// Everything, in two ways, and a window beside the sequence's beginning.
+std::vector<LocalPatterns> DenseAndWindow(const ModelConfig& config) {
+  return {config.local, LocalPattern{1000, kNoDilation, 0, kUnboundedSpan},
+          LocalPattern{31, kNoDilation, 4, kUnboundedSpan}};
+}
 
 // Blocks beside none, of one pattern or one for each head, and heads with patterns of their own.
 std::vector<LocalPatterns> ManyPatterns(const ModelConfig&) {
@@ -39,8 +64,10 @@ class DeviceMixersTest : public ::testing::TestWithParam<Family> {
   void SetUp() override { RECOLLECT_SKIP_WITHOUT(device_); }
 
   void Load(DType dtype) {
-    model_ = Make("model", GetParam().config(), dtype);
-    ASSERT_NE(model_, nullptr);
+    GetParam().write(Directory("model"));
+    auto in_ram = CpuModel::Load(Directory("model"), dtype);
+    ASSERT_TRUE(in_ram.ok()) << in_ram.status();
+    model_ = *std::move(in_ram);
     auto loaded = DeviceModel::Load(*device_, *model_);
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     on_device_ = *std::move(loaded);
@@ -106,6 +133,37 @@ TEST_P(DeviceMixersTest, AStoredStateGoesOnWithTheSameBits) {
         EXPECT_EQ(again->Serialize(), stored->Serialize());
         Advance(second, cut, kPositions - cut, 20, h);
         EXPECT_EQ(h, whole) << cut;
+      }
+    }
+  }
+}
+
+// A state that forgets what it has run goes on as if it had not; one that cannot says so.
+TEST_P(DeviceMixersTest, ARewoundStateGoesOnWithTheSameBits) {
+  for (const DType dtype : DTypes()) {
+    ASSERT_NO_FATAL_FAILURE(Load(dtype));
+    const bool kept_by_position = config().mixers[0].kind == MixerKind::kAttention;
+    for (const LocalPatterns& pattern : patterns_) {
+      SCOPED_TRACE(pattern.Text());
+      const std::vector<float> whole = Whole(pattern, 8);
+      std::vector<float> h = Embedded(9);
+      DeviceFunctions sequence(*on_device_, pattern);
+      Advance(sequence, 0, kPositions, kPositions, h);
+      EXPECT_FALSE(sequence.state().Rewind(kPositions + 1));
+      for (const int64_t length : {0, 149, 77, 1}) {
+        const bool rewinds = sequence.state().Rewind(length);
+        if (kept_by_position) {
+          EXPECT_TRUE(rewinds || pattern != config().local) << length;
+        } else {
+          EXPECT_FALSE(rewinds) << length;
+        }
+        if (!rewinds) break;
+        EXPECT_EQ(sequence.state().length(), length);
+        h = Embedded(8);
+        Advance(sequence, length, kPositions - length, 20, h);
+        EXPECT_TRUE(std::equal(h.begin() + length * config().d, h.end(),
+                               whole.begin() + length * config().d))
+            << length;
       }
     }
   }
@@ -181,13 +239,16 @@ TEST_P(DeviceMixersTest, TheStepsOfADecodeRunAsGraphs) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, DeviceMixersTest,
-                         ::testing::Values(Family{"RatPlus", TinyRatPlusConfig, ManyPatterns},
-                                           Family{"RatSwa", TinyRatSwaConfig, ItsOwn},
-                                           Family{"Rattention", TinyRattentionConfig, ItsOwn},
-                                           Family{"LinearAlone", LinearAlone, ItsOwn},
-                                           Family{"Alibi", TinyDrtPaperConfig, ItsOwn}),
-                         [](const auto& param) { return param.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Families, DeviceMixersTest,
+    ::testing::Values(Family{"RatPlus", WriteTiny<TinyRatPlusConfig>, ManyPatterns},
+                      Family{"RatSwa", WriteTiny<TinyRatSwaConfig>, ItsOwn},
+                      Family{"Rattention", WriteTiny<TinyRattentionConfig>, ItsOwn},
+                      Family{"LinearAlone", WriteTiny<LinearAlone>, ItsOwn},
+                      Family{"Alibi", WriteTiny<TinyDrtPaperConfig>, ItsOwn},
+                      Family{"Llama", WriteLlama, DenseAndWindow},
+                      Family{"HeadsAsPublished", WriteHeadsAsPublished, ItsOwn}),
+    [](const auto& param) { return param.param.name; });
 
 }  // namespace
 }  // namespace recollect::model

@@ -57,7 +57,7 @@ class Residuals {
 // Memory K, V of one chunk, in the memory from which RunGroup reads.
 struct ProjectedMemory {
   kernels::MemoryView view;            // in the memory of the backend's device
-  const Bf16* pointer_keys = nullptr;  // with an adapter: model::CopiedChunk::keys, there, too
+  const Bf16* pointer_keys = nullptr;  // with an adapter: model::CopiedChunk::keys, in RAM
   std::shared_ptr<const void> owner;   // owns what `view` points to
   int64_t bytes = 0;                   // for the memory budget, which evicts only afterwards
 };

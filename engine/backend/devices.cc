@@ -82,17 +82,27 @@ absl::StatusOr<LoadedModel> LoadModelOn(const std::shared_ptr<kernels::Device>& 
   absl::Status runs;
   std::vector<DType> formats = {DType::kBf16, DType::kFloat32};
   if (dtype) formats = {*dtype == DType::kQuantized ? DType::kBf16 : *dtype};
+  std::shared_ptr<const model::CpuModel> adapter;
   for (const DType format : formats) {
     auto model = model::Model::Load(directory, format);
     if (!model.ok()) return Annotate(model.status(), absl::StrCat("model ", directory));
     loaded.model = *std::move(model);
+    if (loaded.model->config().has_adapter()) {
+      auto here = model::CpuModel::LoadAdapter(directory, format);
+      if (absl::IsFailedPrecondition(here.status())) {  // this CPU has no bf16
+        runs = here.status();
+        continue;
+      }
+      if (!here.ok()) return Annotate(here.status(), absl::StrCat("model ", directory));
+      loaded.model = adapter = *std::move(here);
+    }
     runs = model::CheckDeviceConfig(loaded.model->config(), format);
     if (runs.ok()) break;
   }
   const bool landmarks = loaded.model->config().landmarks();
   if (!runs.ok() && !landmarks) return absl::FailedPreconditionError(runs.message());
   if (runs.ok()) {
-    ASSIGN_OR_RETURN(loaded.backend, DeviceBackend::Create(device, *loaded.model));
+    ASSIGN_OR_RETURN(loaded.backend, DeviceBackend::Create(device, *loaded.model, adapter));
     LogInfo("layers{} on {}", landmarks ? " and landmark keys" : "", device->name());
   } else {
     ASSIGN_OR_RETURN(loaded, LoadHere(directory, dtype, threads));
@@ -103,8 +113,8 @@ absl::StatusOr<LoadedModel> LoadModelOn(const std::shared_ptr<kernels::Device>& 
     loaded.landmarks = std::make_shared<DeviceLandmarks>(device);
     loaded.lists = nullptr;
   } else {
-    const bool text = loaded.model->config().documents() == DocumentKind::kText;
-    const auto searches = std::make_shared<ComputeThreads>(text ? threads : 1);
+    const bool searched = loaded.model->config().documents() != DocumentKind::kPrefix;
+    const auto searches = std::make_shared<ComputeThreads>(searched ? threads : 1);
     loaded.landmarks = std::make_shared<CpuLandmarks>(searches);
     loaded.threads = std::shared_ptr<ThreadPool>(searches, &searches->pool);
   }

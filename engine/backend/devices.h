@@ -18,10 +18,11 @@ namespace recollect::engine {
 // which is "cuda:0" if this build and machine have one with room for the model, otherwise "cpu",
 // and is logged. dtype: nullopt means, on the CPU, the blocks of a file that has its weights in
 // blocks; otherwise bf16 if the processor that runs the layers supports it for this model, or else
-// fp32. A device has no products of blocks: kQuantized is bf16 there. threads: of the CPU, for what
-// runs there; 0: one for each core. INVALID_ARGUMENT: another name, a device number that the
-// machine does not have, or threads < 0; FAILED_PRECONDITION: a build without CUDA; UNAVAILABLE: no
-// device or driver; otherwise as LoadModelOn.
+// fp32. A device has no products of blocks: kQuantized is bf16 there. A memory adapter runs on
+// both, in a format that both support. threads: of the CPU, for what runs there; 0: one for each
+// core. INVALID_ARGUMENT: another name, a device number that the machine does not have, or threads
+// < 0; FAILED_PRECONDITION: a build without CUDA; UNAVAILABLE: no device or driver; otherwise as
+// LoadModelOn.
 absl::StatusOr<LoadedModel> LoadModel(const std::string& device, const std::string& directory,
                                       std::optional<DType> dtype, int threads = 0);
 

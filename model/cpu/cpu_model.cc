@@ -11,6 +11,7 @@
 #include "model/cpu/layers.h"
 #include "model/model_files.h"
 #include "model/text/words.h"
+#include "model/weights/adapter_weights.h"
 #include "model/weights/tensor_file.h"
 #include "model/weights/weights.h"
 
@@ -25,6 +26,12 @@ std::vector<int32_t> WordsOf(const Model& model, std::span<const int32_t> tokens
   std::vector<int32_t> words;
   for (const int32_t token : tokens) words.push_back(model.words()->word(token));
   return words;
+}
+
+absl::Status CheckBf16(DType dtype) {
+  if (dtype != DType::kBf16 || kernels::Bf16Supported()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "this CPU has no bf16 products (AVX512-BF16 or AMX); use fp32");
 }
 
 // Adds `delta`, the rows of the reading segments packed in order, to their rows of y.
@@ -43,10 +50,7 @@ void AddToReading(kernels::OpContext& ctx, std::span<const Segment> segments, in
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CpuModel>> CpuModel::Load(const std::string& path, DType dtype) {
-  if (dtype == DType::kBf16 && !kernels::Bf16Supported()) {
-    return absl::FailedPreconditionError(
-        "this CPU has no bf16 products (AVX512-BF16 or AMX); use fp32");
-  }
+  RETURN_IF_ERROR(CheckBf16(dtype));
   std::unique_ptr<CpuModel> model(new CpuModel);
   ASSIGN_OR_RETURN(const std::unique_ptr<TensorFile> file, model->Read(path, dtype));
   if (dtype == DType::kQuantized && !HasBlocks(*file)) {
@@ -60,6 +64,22 @@ absl::StatusOr<std::unique_ptr<CpuModel>> CpuModel::Load(const std::string& path
   auto weights = LoadWeights(*file, adapter.get(), model->config(), dtype);
   if (!weights.ok()) return Annotate(weights.status(), model->files().weights);
   model->weights_ = std::make_unique<const Weights>(*std::move(weights));
+  return model;
+}
+
+absl::StatusOr<std::unique_ptr<CpuModel>> CpuModel::LoadAdapter(const std::string& path,
+                                                                DType dtype) {
+  RECOLLECT_CHECK(dtype != DType::kQuantized);
+  RETURN_IF_ERROR(CheckBf16(dtype));
+  std::unique_ptr<CpuModel> model(new CpuModel);
+  RETURN_IF_ERROR(model->Read(path, dtype).status());
+  RECOLLECT_CHECK(model->config().has_adapter());
+  ASSIGN_OR_RETURN(const auto file, OpenAdapter(model->files(), model->config()));
+  auto weights = std::make_unique<Weights>();
+  weights->layers.resize(static_cast<size_t>(model->config().layers()));
+  RETURN_IF_ERROR(Annotate(ReadAdapter(*file, model->config(), dtype, *weights),
+                           model->files().adapter_weights));
+  model->weights_ = std::move(weights);
   return model;
 }
 

@@ -60,6 +60,11 @@ class CpuModel final : public Model {
   // a CPU without it. INVALID_ARGUMENT: kQuantized where no tensor of the files is in blocks.
   static absl::StatusOr<std::unique_ptr<CpuModel>> Load(const std::string& path,
                                                         DType dtype = DType::kFloat32);
+  // The same without the base's weights: only ProjectMemory and the functions of an adapter may be
+  // called. For a backend that runs the layers elsewhere. REQUIRES: the model has an adapter; bf16
+  // or fp32.
+  static absl::StatusOr<std::unique_ptr<CpuModel>> LoadAdapter(const std::string& path,
+                                                               DType dtype);
   // The fastest number format for the model at `path` on this CPU: kQuantized where its tensors are
   // in blocks, else kBf16, or kFloat32 where the CPU has no bf16. Returns the errors of files that
   // Load returns.

@@ -9,6 +9,20 @@ namespace recollect::model {
 using enum DeviceScratch;
 using kernels::DeviceRows;
 
+namespace {
+
+// Of chunks that have K, V for several layers, one behind the other, those of one layer.
+std::vector<kernels::MemoryView> OfLayer(std::vector<kernels::MemoryView> chunks, int64_t layer,
+                                         int64_t width) {
+  for (kernels::MemoryView& view : chunks) {
+    const int64_t offset = layer * view.rows * width;
+    view = {view.keys + offset, view.values + offset, view.rows};
+  }
+  return chunks;
+}
+
+}  // namespace
+
 absl::StatusOr<GcaTables> BuildGca(const DeviceContext& ctx,
                                    std::span<const DeviceSegment> segments, DeviceCall& call) {
   std::vector<kernels::GcaGroup> groups;
@@ -41,7 +55,10 @@ absl::StatusOr<GcaTables> BuildGca(const DeviceContext& ctx,
                                     sizes, ctx.dtype));
   RETURN_IF_ERROR(kernels::CheckGca(gca.plan, groups, chunks));
   gca.groups = call.tables.Add(groups);
-  gca.chunks = call.tables.Add(chunks);
+  const int64_t layers = std::max<int64_t>(std::ssize(ctx.config.adapter.gca_layers), 1);
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    gca.chunks.push_back(call.tables.Add(OfLayer(chunks, layer, ctx.config.memory_width())));
+  }
   gca.weights = call.tables.Add(weights);
   return gca;
 }
@@ -53,17 +70,18 @@ absl::Status RunGca(DeviceContext& ctx, const DeviceLayer& weights, const GcaTab
   ASSIGN_OR_RETURN(float* const queries, ctx.Floats(kKeys, rows * inner));
   ASSIGN_OR_RETURN(float* const read, ctx.Floats(kValues, rows * inner));
   ASSIGN_OR_RETURN(void* const workspace, ctx.Bytes(kWorkspace, gca.plan.workspace_bytes));
-  RETURN_IF_ERROR(ctx.RmsNorm(a, rows, weights.gca_norm, ctx.config.norm_eps, normed));
+  RETURN_IF_ERROR(ctx.RmsNorm(a, rows, weights.gca_norm, weights.gca_norm_eps, normed));
   RETURN_IF_ERROR(ctx.Product(weights.gca_q_proj, normed, rows, queries));
   ASSIGN_OR_RETURN(const DeviceRows q, ctx.AsOperand(kRounded, queries, rows * inner));
   // Rows that read nothing keep zeros.
   RETURN_IF_ERROR(ctx.device.Run(kernels::ZeroOp{read, rows * inner * int64_t{sizeof(float)}}));
+  const int64_t chunks = gca.chunks[static_cast<size_t>(weights.memory_layer)];
   RETURN_IF_ERROR(
       ctx.device.Run(kernels::GcaOp{.plan = gca.plan,
                                     .q = q.data,
                                     .groups = call.tables.At<kernels::GcaGroup>(gca.groups),
                                     .group_count = gca.count,
-                                    .chunks = call.tables.At<kernels::MemoryView>(gca.chunks),
+                                    .chunks = call.tables.At<kernels::MemoryView>(chunks),
                                     .weights = call.tables.At<float>(gca.weights),
                                     .workspace = workspace,
                                     .out = read}));

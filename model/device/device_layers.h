@@ -199,7 +199,8 @@ absl::Status RunMixer(DeviceContext& ctx, int layer, const RunRows& run, const D
 struct GcaTables {
   kernels::GcaPlan plan;
   int64_t count = 0;  // of groups; 0: no row reads memory
-  int64_t groups = 0, chunks = 0, weights = 0;
+  int64_t groups = 0, weights = 0;
+  std::vector<int64_t> chunks = {};  // for each layer whose K, V they have
 };
 absl::StatusOr<GcaTables> BuildGca(const DeviceContext& ctx,
                                    std::span<const DeviceSegment> segments, DeviceCall& call);

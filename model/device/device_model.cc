@@ -52,10 +52,6 @@ absl::StatusOr<float*> Scores(DeviceContext& ctx, std::span<const float* const> 
 
 absl::Status CheckDeviceConfig(const ModelConfig& config, DType dtype) {
   const std::string who = absl::StrCat("family ", config.architecture, " on a device");
-  if (config.has_adapter()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(who, ": a memory adapter runs on the CPU alone, expected the device cpu"));
-  }
   static_assert(kernels::kMaxTileHeadDim == kernels::kMaxRangeHeadDim &&
                 kernels::kMaxLinearHeadDim == kernels::kMaxRangeHeadDim);
   if (config.head_dim > kernels::kMaxRangeHeadDim) {
@@ -80,7 +76,11 @@ absl::StatusOr<std::unique_ptr<DeviceModel>> DeviceModel::Load(kernels::Device& 
                                                                const Model& model) {
   RETURN_IF_ERROR(CheckDeviceConfig(model.config(), model.dtype()));
   ASSIGN_OR_RETURN(const auto file, OpenWeights(model.files(), model.config()));
-  auto weights = LoadDeviceWeights(device, *file, model.config(), model.dtype());
+  std::unique_ptr<TensorFile> adapter;
+  if (model.config().has_adapter()) {
+    ASSIGN_OR_RETURN(adapter, OpenAdapter(model.files(), model.config()));
+  }
+  auto weights = LoadDeviceWeights(device, *file, adapter.get(), model.config(), model.dtype());
   if (!weights.ok()) return Annotate(weights.status(), model.files().weights);
   auto context = std::make_unique<DeviceContext>(device, model.config(), model.dtype());
   context->weights = *std::move(weights);

@@ -68,7 +68,9 @@ struct DeviceContext;
 // sizes that the device code does not support.
 absl::Status CheckDeviceConfig(const ModelConfig& config, DType dtype);
 
-// Used by one thread at a time, except for StageStates. Borrows the device.
+// Used by one thread at a time, except for StageStates. Borrows the device. Runs the GCA of a
+// memory adapter and nothing else of it: EncodeChunks, Queries and ProjectMemory are CpuModel's
+// then, and so is the pointer head.
 class DeviceModel {
  public:
   // Loads the weights from the files that `model` was loaded from, in its number format.

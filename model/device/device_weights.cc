@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/numeric/bf16.h"
 #include "base/status.h"
+#include "model/weights/adapter_weights.h"
 #include "model/weights/weights.h"
 #include "model/weights/weights_reader.h"
 
@@ -59,6 +60,7 @@ class Places {
     for (int layer = 0; layer < config.layers(); ++layer) {
       ReserveMade(config, config.mixer(layer), absl::StrCat("layers.", layer, ".mixer."));
     }
+    for (const int layer : config.adapter.gca_layers) ReserveGca(config, layer);
     for (const TensorSpec& spec : ExpectedTensors(config)) {
       if (StaysWithTheHost(spec)) continue;
       const bool rows = spec.name == kEmbed && (dtype_ == DType::kBf16 || !config.tied_head);
@@ -77,11 +79,13 @@ class Places {
     return products;
   }
 
-  absl::Status Upload(kernels::Device& device, const TensorFile& file, DeviceWeights& weights) {
+  absl::Status Upload(kernels::Device& device, const TensorFile& file, const TensorFile* adapter,
+                      DeviceWeights& weights) {
     ASSIGN_OR_RETURN(weights.memory, device.Allocate(bytes_));
     base_ = static_cast<std::byte*>(weights.memory->data());
     for (const auto& [name, place] : places_) {
-      ASSIGN_OR_RETURN(const std::vector<float> values, place.read(file));
+      ASSIGN_OR_RETURN(const std::vector<float> values,
+                       place.read(place.in_adapter ? *adapter : file));
       RETURN_IF_ERROR(UploadValues(device, place, values));
     }
     return absl::OkStatus();
@@ -132,6 +136,7 @@ class Places {
     TensorSpec spec;
     DType dtype = DType::kFloat32;
     ReadValues read;
+    bool in_adapter = false;
   };
 
   static ReadValues ReadTensor(const std::string& name) {
@@ -139,11 +144,11 @@ class Places {
   }
 
   // A name that has a place keeps it.
-  void Reserve(const TensorSpec& spec, DType dtype, ReadValues read) {
+  void Reserve(const TensorSpec& spec, DType dtype, ReadValues read, bool in_adapter = false) {
     if (places_.contains(spec.name)) return;
     int64_t count = 1;
     for (const int64_t size : spec.shape) count *= size;
-    places_[spec.name] = {bytes_, spec, dtype, std::move(read)};
+    places_[spec.name] = {bytes_, spec, dtype, std::move(read), in_adapter};
     bytes_ += (count * kernels::BytesOf(dtype) + kAlignment - 1) / kAlignment * kAlignment;
   }
 
@@ -172,6 +177,19 @@ class Places {
       };
       Reserve({prefix + kInitial, {config.heads, 2 * dim, dim}}, DType::kFloat32, read);
     }
+  }
+
+  // The GCA of an adapter, under the names that it has in other families.
+  void ReserveGca(const ModelConfig& config, int layer) {
+    const std::string prefix = absl::StrCat("layers.", layer, ".gca.");
+    Reserve({prefix + "norm.weight", {config.d}}, DType::kFloat32,
+            ReadTensor(prefix + "query_norm.weight"), /*in_adapter=*/true);
+    const std::string query = prefix + "q_proj.weight";
+    Reserve({query, {config.inner(), config.d}}, dtype_, ReadTensor(query), /*in_adapter=*/true);
+    Reserve(
+        {prefix + "out_proj.weight", {config.d, config.inner()}}, dtype_,
+        [&config, layer](const TensorFile& file) { return ReadGatedOutput(file, config, layer); },
+        /*in_adapter=*/true);
   }
 
   absl::Status UploadValues(kernels::Device& device, const Place& place,
@@ -212,20 +230,27 @@ std::vector<kernels::GemmShape> DeviceProducts(const ModelConfig& config, DType 
 }
 
 absl::StatusOr<DeviceWeights> LoadDeviceWeights(kernels::Device& device, const TensorFile& file,
+                                                const TensorFile* adapter,
                                                 const ModelConfig& config, DType dtype) {
   DeviceWeights weights;
   Places tensors(config, dtype);
-  RETURN_IF_ERROR(tensors.Upload(device, file, weights));
+  RETURN_IF_ERROR(tensors.Upload(device, file, adapter, weights));
   const bool rows = dtype == DType::kBf16 || !config.tied_head;
   weights.embed = tensors.Vector(rows ? Places::kRows : Places::kEmbed);
   weights.head = tensors.Matrix(config.tied_head ? Places::kEmbed : Places::kHead);
   for (int layer = 0; layer < config.layers(); ++layer) {
     const std::string prefix = absl::StrCat("layers.", layer, ".");
-    weights.layers.push_back({.mixer = tensors.Mixer(prefix),
-                              .gca_norm = tensors.Vector(prefix + "gca.norm.weight"),
-                              .gca_q_proj = tensors.Matrix(prefix + "gca.q_proj.weight"),
-                              .gca_out_proj = tensors.Matrix(prefix + "gca.out_proj.weight"),
-                              .ffn = tensors.Ffn(prefix)});
+    weights.layers.push_back(
+        {.mixer = tensors.Mixer(prefix),
+         .gca_norm = tensors.Vector(prefix + "gca.norm.weight"),
+         .gca_q_proj = tensors.Matrix(prefix + "gca.q_proj.weight"),
+         .gca_out_proj = tensors.Matrix(prefix + "gca.out_proj.weight"),
+         .gca_norm_eps = config.has_adapter() ? kAdapterNormEps : config.norm_eps,
+         .ffn = tensors.Ffn(prefix)});
+  }
+  for (size_t i = 0; i < config.adapter.gca_layers.size(); ++i) {
+    weights.layers[static_cast<size_t>(config.adapter.gca_layers[i])].memory_layer =
+        static_cast<int>(i);
   }
   for (size_t group = 0; group < config.groups.size(); ++group) {
     const std::string prefix = absl::StrCat("groups.", group, ".");

@@ -44,6 +44,8 @@ struct DeviceLayer {
   DeviceMixer mixer;
   const float* gca_norm = nullptr;  // null: no GCA
   DeviceMatrix gca_q_proj, gca_out_proj;
+  float gca_norm_eps = 0;
+  int memory_layer = 0;  // of the layers whose K, V a chunk has, one behind the other
   DeviceFfn ffn;
 };
 
@@ -79,9 +81,11 @@ struct DeviceWeights {
 // Every shape of product that a model of this config has, each once.
 std::vector<kernels::GemmShape> DeviceProducts(const ModelConfig& config, DType dtype);
 
-// REQUIRES: Model::Load has accepted the file; a tensor that has since disappeared is
+// `adapter`: the file of the model's memory adapter, of which the GCA alone is loaded; null: none.
+// REQUIRES: Model::Load has accepted the files; a tensor that has since disappeared is
 // INVALID_ARGUMENT. RESOURCE_EXHAUSTED, UNAVAILABLE: the device.
 absl::StatusOr<DeviceWeights> LoadDeviceWeights(kernels::Device& device, const TensorFile& file,
+                                                const TensorFile* adapter,
                                                 const ModelConfig& config, DType dtype);
 
 }  // namespace recollect::model

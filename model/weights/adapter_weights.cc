@@ -13,19 +13,19 @@ std::string GcaPrefix(int layer) { return absl::StrCat("layers.", layer, ".gca."
 
 std::string EncoderPrefix(int layer) { return absl::StrCat("encoder.layers.", layer, "."); }
 
-// W_o with the factor of each head in it, which stands before W_o.
-absl::StatusOr<kernels::PackedMatrix> GatedOutput(const TensorFile& file, const ModelConfig& config,
-                                                  const std::string& prefix, DType dtype) {
+}  // namespace
+
+absl::StatusOr<std::vector<float>> ReadGatedOutput(const TensorFile& file,
+                                                   const ModelConfig& config, int layer) {
+  const std::string prefix = GcaPrefix(layer);
   ASSIGN_OR_RETURN(std::vector<float> weights, ReadFinite(file, prefix + "out_proj.weight"));
   ASSIGN_OR_RETURN(const std::vector<float> gate, ReadFinite(file, prefix + "gate"));
   for (size_t i = 0; i < weights.size(); ++i) {
     const auto column = static_cast<int64_t>(i) % config.inner();
     weights[i] *= gate[static_cast<size_t>(column / config.head_dim)];
   }
-  return kernels::PackedMatrix::Create(weights.data(), config.d, config.inner(), dtype);
+  return weights;
 }
-
-}  // namespace
 
 std::vector<TensorSpec> AdapterTensors(const ModelConfig& config) {
   const int64_t d = config.d, inner = config.inner(), kv = config.memory_width();
@@ -113,7 +113,10 @@ absl::Status ReadAdapter(const TensorFile& file, const ModelConfig& config, DTyp
     gca.memory_layer = static_cast<int>(adapter.memory.size());
     gca.norm = reader.Vector(prefix + "query_norm.weight");
     gca.q_proj = reader.Matrix(prefix + "q_proj.weight");
-    ASSIGN_OR_RETURN(gca.out_proj, GatedOutput(file, config, prefix, reader.MatrixFormat()));
+    ASSIGN_OR_RETURN(const std::vector<float> output, ReadGatedOutput(file, config, layer));
+    ASSIGN_OR_RETURN(gca.out_proj,
+                     kernels::PackedMatrix::Create(output.data(), config.d, config.inner(),
+                                                   reader.MatrixFormat()));
     weights.bytes += gca.out_proj.bytes();
     adapter.memory.push_back({.norm = reader.Vector(prefix + "key_norm.weight"),
                               .k_proj = reader.Matrix(prefix + "k_proj.weight"),

@@ -16,6 +16,11 @@ inline constexpr float kAdapterNormEps = 1e-6f;
 // Lists every tensor of an adapter of this config.
 std::vector<TensorSpec> AdapterTensors(const ModelConfig& config);
 
+// Reads W_o of a layer's GCA, [d, heads * head_dim], with the factor of each head in it, which
+// stands before W_o. INVALID_ARGUMENT: a number that is not finite.
+absl::StatusOr<std::vector<float>> ReadGatedOutput(const TensorFile& file,
+                                                   const ModelConfig& config, int layer);
+
 // Fills in Weights::adapter and the GCA of the layers that read; adds to Weights::bytes. REQUIRES:
 // CheckTensors(file, AdapterTensors(config)) returned OK, and the layers are read.
 // INVALID_ARGUMENT: a number that is not finite.

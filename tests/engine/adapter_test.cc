@@ -10,11 +10,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/backend/device/device_backend.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/text/tokenizer.h"
 #include "model/weights/safetensors.h"
 #include "tests/engine/engine_testing.h"
+#include "tests/engine/places.h"
+#include "tests/kernels/device/host_device.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/tiny_adapter.h"
 #include "tests/support/tiny_model.h"
@@ -59,10 +62,22 @@ double Difference(const std::vector<float>& a, const std::vector<float>& b) {
   return difference / std::max(most, 1e-9);
 }
 
-class AdapterTest : public ::testing::Test {
+// On a device the base's layers and GCA run there, the rest of the adapter on the CPU.
+class AdapterTest : public ::testing::TestWithParam<Place> {
  protected:
-  static std::unique_ptr<EngineImpl> Make(const TestOptions& options = SmallOptions()) {
-    return MakeEngine(options, nullptr, AdapterModelForTest());
+  static std::unique_ptr<EngineImpl> Make(TestOptions options = SmallOptions(),
+                                          std::unique_ptr<store::DocumentStore> store = nullptr) {
+    return MakeOf(AdapterModelForTest(), std::move(options), std::move(store));
+  }
+  static std::unique_ptr<EngineImpl> MakeOf(std::shared_ptr<const model::CpuModel> model,
+                                            TestOptions options = SmallOptions(),
+                                            std::unique_ptr<store::DocumentStore> store = nullptr) {
+    if (GetParam() == Place::kDevice) {
+      const auto adapter = model->config().has_adapter() ? model : nullptr;
+      options.backend =
+          DeviceBackend::Create(std::make_shared<kernels::HostDevice>(), *model, adapter).value();
+    }
+    return MakeEngine(options, std::move(store), std::move(model));
   }
   // With the golden document as "d".
   std::unique_ptr<EngineImpl> MakeWithDocument(const TestOptions& options = SmallOptions()) {
@@ -91,10 +106,10 @@ class AdapterTest : public ::testing::Test {
   const Golden golden_{"case.safetensors"};
 };
 
-TEST_F(AdapterTest, DocumentsHaveTheOraclesBlocksKeysAndStates) {
+TEST_P(AdapterTest, DocumentsHaveTheOraclesBlocksKeysAndStates) {
   auto store = store::CreateMemoryStore();
   store::DocumentStore& records = *store;
-  auto engine = MakeEngine(SmallOptions(), std::move(store), AdapterModelForTest());
+  auto engine = Make(SmallOptions(), std::move(store));
   const auto info = IngestTokens(*engine, "d", golden_.Ids("tokens"));
   ASSERT_THAT(info, IsOk());
   const std::vector<int32_t> lengths = golden_.Ids("block_lengths");
@@ -133,7 +148,7 @@ TEST_F(AdapterTest, DocumentsHaveTheOraclesBlocksKeysAndStates) {
   EXPECT_LE(Difference(pointer_keys, golden_.Floats("pointer_keys")), 1.0 / 256);
 }
 
-TEST_F(AdapterTest, AnswersAsTheOracleDoes) {
+TEST_P(AdapterTest, AnswersAsTheOracleDoes) {
   auto engine = MakeWithDocument();
   for (const char* name : {"case.safetensors", "short.safetensors"}) {
     const Golden golden(name);
@@ -167,7 +182,7 @@ TEST_F(AdapterTest, AnswersAsTheOracleDoes) {
   }
 }
 
-TEST_F(AdapterTest, WithNothingMountedItIsTheBase) {
+TEST_P(AdapterTest, WithNothingMountedItIsTheBase) {
   auto engine = MakeWithDocument();
   GenerateRequest request = Ask(golden_.Ids("prompt"), {});
   request.ignore_eos = false;
@@ -178,8 +193,7 @@ TEST_F(AdapterTest, WithNothingMountedItIsTheBase) {
   // And of the same bits as the base without an adapter.
   auto base = model::CpuModel::Load(TinyAdapterGolden() + "/base");
   ASSERT_THAT(base, IsOk());
-  auto plain =
-      MakeEngine(SmallOptions(), nullptr, std::shared_ptr<const model::CpuModel>(*std::move(base)));
+  auto plain = MakeOf(std::shared_ptr<const model::CpuModel>(*std::move(base)));
   for (int32_t seed = 0; seed < 20; ++seed) {
     GenerateRequest asked = TokensRequest(Tokens(10 + 11 * seed, seed), 12);
     asked.logprobs = 3;
@@ -191,7 +205,7 @@ TEST_F(AdapterTest, WithNothingMountedItIsTheBase) {
   }
 }
 
-TEST_F(AdapterTest, AnySlicesGiveTheSameDocumentAndAnswer) {
+TEST_P(AdapterTest, AnySlicesGiveTheSameDocumentAndAnswer) {
   const std::vector<int32_t> document = golden_.Ids("tokens"), prompt = golden_.Ids("prompt");
   std::string all;
   for (const int64_t slice : {1, 64, 200, 100000}) {
@@ -201,7 +215,7 @@ TEST_F(AdapterTest, AnySlicesGiveTheSameDocumentAndAnswer) {
     options.commit_tokens = 100;
     auto store = store::CreateMemoryStore();
     store::DocumentStore& records = *store;
-    auto engine = MakeEngine(options, std::move(store), AdapterModelForTest());
+    auto engine = Make(options, std::move(store));
     ASSERT_THAT(IngestTokens(*engine, "d", document), IsOk());
     const std::string now = Records(records, "d", engine->model().config().key_width());
     if (all.empty()) all = now;
@@ -212,11 +226,11 @@ TEST_F(AdapterTest, AnySlicesGiveTheSameDocumentAndAnswer) {
   }
 }
 
-TEST_F(AdapterTest, AnIngestResumesInTheMiddleOfASegment) {
+TEST_P(AdapterTest, AnIngestResumesInTheMiddleOfASegment) {
   const std::vector<int32_t> document = golden_.Ids("tokens");
   auto store = store::CreateMemoryStore();
   store::DocumentStore& records = *store;
-  auto engine = MakeEngine(SmallOptions(), std::move(store), AdapterModelForTest());
+  auto engine = Make(SmallOptions(), std::move(store));
   ASSERT_THAT(IngestTokens(*engine, "whole", document), IsOk());
   const int64_t width = engine->model().config().key_width();
   for (const int64_t cut : {70, 128, 200, 300}) {
@@ -240,7 +254,7 @@ TEST_F(AdapterTest, AnIngestResumesInTheMiddleOfASegment) {
 }
 
 // The answer to a sequence as a whole, whoever has read how much of it before.
-TEST_F(AdapterTest, TurnsOfASessionAnswerAsOnePromptDoes) {
+TEST_P(AdapterTest, TurnsOfASessionAnswerAsOnePromptDoes) {
   auto engine = MakeWithDocument();
   for (const int64_t first_length : {5, 63, 100, 170}) {
     const SessionId session = *engine->OpenSession({.mounts = {"d"}});
@@ -265,7 +279,7 @@ TEST_F(AdapterTest, TurnsOfASessionAnswerAsOnePromptDoes) {
   }
 }
 
-TEST_F(AdapterTest, WhatWasReadBeforeChangesNoAnswer) {
+TEST_P(AdapterTest, WhatWasReadBeforeChangesNoAnswer) {
   TestOptions keeps_nothing = SmallOptions();
   keeps_nothing.prompt_cache_bytes = 0;
   auto fresh = MakeWithDocument(keeps_nothing), engine = MakeWithDocument();
@@ -284,7 +298,7 @@ TEST_F(AdapterTest, WhatWasReadBeforeChangesNoAnswer) {
   EXPECT_GT(engine->stats().cached_prompt_tokens, 0);
 }
 
-TEST_F(AdapterTest, RequestsSideBySideGetTheAnswersThatTheyGetAlone) {
+TEST_P(AdapterTest, RequestsSideBySideGetTheAnswersThatTheyGetAlone) {
   auto engine = MakeWithDocument();
   ASSERT_THAT(IngestTokens(*engine, "e", Tokens(500, 11)), IsOk());
   const std::vector<std::vector<std::string>> mounts = {{"d"}, {"e"}, {"d", "e"}, {"e", "d"}, {}};
@@ -307,7 +321,7 @@ TEST_F(AdapterTest, RequestsSideBySideGetTheAnswersThatTheyGetAlone) {
   }
 }
 
-TEST_F(AdapterTest, AnAnswerThatWasBrokenOffGoesOn) {
+TEST_P(AdapterTest, AnAnswerThatWasBrokenOffGoesOn) {
   auto engine = MakeWithDocument();
   const GenerateRequest request = Ask(golden_.Ids("prompt"));
   const std::vector<int32_t> whole = Generate(*engine, request).tokens;
@@ -327,7 +341,7 @@ TEST_F(AdapterTest, AnAnswerThatWasBrokenOffGoesOn) {
 }
 
 // What was sampled and not run is not lost where a later request comes too late to run.
-TEST_F(AdapterTest, ATurnThatIsTooLateLeavesTheSessionWhole) {
+TEST_P(AdapterTest, ATurnThatIsTooLateLeavesTheSessionWhole) {
   auto engine = MakeWithDocument();
   const SessionId session = *engine->OpenSession({.mounts = {"d"}});
   GenerateRequest turn = TokensRequest(Tokens(200, 1), 9);
@@ -347,7 +361,7 @@ TEST_F(AdapterTest, ATurnThatIsTooLateLeavesTheSessionWhole) {
   EXPECT_EQ(Generate(*engine, turn).tokens, Generate(*engine, TokensRequest(all, 9, {"d"})).tokens);
 }
 
-TEST_F(AdapterTest, TokensAreTheSameFromEveryTier) {
+TEST_P(AdapterTest, TokensAreTheSameFromEveryTier) {
   auto engine = MakeWithDocument();
   const std::vector<int32_t> expected = Generate(*engine, Ask(golden_.Ids("prompt"))).tokens;
   engine->tiers_for_test().DropMemory();
@@ -360,7 +374,7 @@ TEST_F(AdapterTest, TokensAreTheSameFromEveryTier) {
 }
 
 // A token is scored before it is part of what asks.
-TEST_F(AdapterTest, ScoresWhatItWouldSay) {
+TEST_P(AdapterTest, ScoresWhatItWouldSay) {
   auto engine = MakeWithDocument();
   const std::vector<int32_t> prompt = golden_.Ids("prompt");
   GenerateRequest asked = Ask(prompt);
@@ -385,7 +399,7 @@ TEST_F(AdapterTest, ScoresWhatItWouldSay) {
   for (size_t i = 0; i < prompt.size(); ++i) EXPECT_EQ(scored->logprobs[i], base->logprobs[i]) << i;
 }
 
-TEST_F(AdapterTest, RetrieveFindsWhatAnAnswerWouldRead) {
+TEST_P(AdapterTest, RetrieveFindsWhatAnAnswerWouldRead) {
   auto engine = MakeWithDocument();
   const std::vector<int32_t> prompt = golden_.Ids("prompt");
   const Generated generated = Generate(*engine, Ask(prompt));
@@ -411,7 +425,7 @@ TEST_F(AdapterTest, RetrieveFindsWhatAnAnswerWouldRead) {
   EXPECT_FALSE((*by_words)[0].nothing.has_value());
 }
 
-TEST_F(AdapterTest, TheOrderOfMountingChangesNoAnswer) {
+TEST_P(AdapterTest, TheOrderOfMountingChangesNoAnswer) {
   auto engine = MakeWithDocument();
   ASSERT_THAT(IngestTokens(*engine, "e", Tokens(500, 11)), IsOk());
   const std::vector<int32_t> prompt = golden_.Ids("prompt");
@@ -419,7 +433,7 @@ TEST_F(AdapterTest, TheOrderOfMountingChangesNoAnswer) {
             Generate(*engine, Ask(prompt, {"e", "d"})).tokens);
 }
 
-TEST_F(AdapterTest, DocumentsMayBeMountedAsTextToo) {
+TEST_P(AdapterTest, DocumentsMayBeMountedAsTextToo) {
   auto engine = MakeWithDocument();
   const auto ask = [&](MountAs mount_as) {
     GenerateRequest request = Ask(golden_.Ids("prompt"));
@@ -444,6 +458,8 @@ TEST_F(AdapterTest, DocumentsMayBeMountedAsTextToo) {
   EXPECT_EQ(ask(MountAs::kText).tokens, text.tokens);
   EXPECT_EQ(ask(MountAs::kMemory).tokens, memory.tokens);
 }
+
+INSTANTIATE_TEST_SUITE_P(Places, AdapterTest, kPlaces, NameOfPlace);
 
 }  // namespace
 }  // namespace recollect::engine

@@ -14,6 +14,7 @@
 #include "model/text/tokenizer.h"
 #include "nlohmann/json.hpp"
 #include "tests/engine/engine_testing.h"
+#include "tests/engine/places.h"
 #include "tests/kernels/device/test_device.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/tiny_llama.h"
@@ -26,8 +27,6 @@ using nlohmann::json;
 
 constexpr int64_t kContext = 128;  // of the tiny model
 constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
-
-enum class Place { kCpu, kDevice };
 
 class LlamaEngineTest : public ::testing::TestWithParam<Place> {
  protected:
@@ -58,9 +57,8 @@ class LlamaEngineTest : public ::testing::TestWithParam<Place> {
     return tokens;
   }
 
-  const std::string directory_ =
-      absl::StrCat(::testing::TempDir(), "/llama_engine_", getpid(), "_",
-                   static_cast<int>(GetParam()));
+  const std::string directory_ = absl::StrCat(::testing::TempDir(), "/llama_engine_", getpid(), "_",
+                                              static_cast<int>(GetParam()));
   std::shared_ptr<kernels::Device> device_;  // of engines that are made; null: the CPU
   std::shared_ptr<const model::CpuModel> model_;
 };
@@ -156,10 +154,7 @@ TEST_P(LlamaEngineTest, ATextBeginsWithTheTokenThatTheFilesAskFor) {
   EXPECT_EQ(engine->GetSession(id)->positions, 2 * (std::ssize(tokens) + 7));
 }
 
-INSTANTIATE_TEST_SUITE_P(Places, LlamaEngineTest, ::testing::Values(Place::kCpu, Place::kDevice),
-                         [](const auto& place) {
-                           return place.param == Place::kCpu ? "Cpu" : "Device";
-                         });
+INSTANTIATE_TEST_SUITE_P(Places, LlamaEngineTest, kPlaces, NameOfPlace);
 
 }  // namespace
 }  // namespace recollect::engine

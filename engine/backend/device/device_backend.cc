@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/status.h"
 #include "engine/backend/device/device_memory_encoder.h"
 #include "engine/backend/rows.h"
@@ -43,6 +44,8 @@ class DeviceResiduals final : public Residuals {
  public:
   float* data() const { return static_cast<float*>(buffer->data()); }
   std::shared_ptr<kernels::DeviceBuffer> buffer;
+  // With an adapter, from the upper layers on: what each head row asks the pointer head.
+  std::vector<std::vector<float>> pointer_queries;
 };
 
 struct DeviceStagedStates final : StagedStates {
@@ -83,10 +86,15 @@ std::vector<DeviceCopy> CopiesOf(std::span<PieceRows* const> pieces, int64_t d, 
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Backend>> DeviceBackend::Create(
-    std::shared_ptr<kernels::Device> device, const model::Model& model) {
+    std::shared_ptr<kernels::Device> device, const model::Model& model,
+    std::shared_ptr<const model::CpuModel> adapter) {
+  RECOLLECT_CHECK(model.config().has_adapter() == (adapter != nullptr));
   ASSIGN_OR_RETURN(std::unique_ptr<model::DeviceModel> loaded,
                    model::DeviceModel::Load(*device, model));
-  return std::shared_ptr<Backend>(new DeviceBackend(std::move(device), std::move(loaded)));
+  std::shared_ptr<HostAdapter> host;
+  if (adapter != nullptr) host = std::make_shared<HostAdapter>(device, std::move(adapter));
+  return std::shared_ptr<Backend>(
+      new DeviceBackend(std::move(device), std::move(loaded), std::move(host)));
 }
 
 absl::StatusOr<std::unique_ptr<SequenceState>> DeviceBackend::NewSequence(
@@ -100,7 +108,7 @@ absl::StatusOr<std::unique_ptr<SequenceState>> DeviceBackend::NewSequence(
 absl::StatusOr<std::unique_ptr<MemoryEncoder>> DeviceBackend::NewEncoder(
     const model::LocalPatterns& patterns) {
   RETURN_IF_ERROR(CheckDevicePatterns(patterns));
-  return std::make_unique<DeviceMemoryEncoder>(model_, device_, patterns);
+  return std::make_unique<DeviceMemoryEncoder>(model_, adapter_, device_, patterns);
 }
 
 absl::StatusOr<float*> DeviceBackend::BatchRows(int64_t rows) {
@@ -139,8 +147,23 @@ absl::Status DeviceBackend::RunLower(std::span<PieceRows* const> pieces) {
   return model_->Copy(CopiesOf(pieces, d, h, /*in=*/false));
 }
 
+// The pointer head asks with a row as it was before the upper layers.
+absl::Status DeviceBackend::AskPointer(PieceRows& piece) {
+  auto& queries = static_cast<DeviceResiduals&>(*piece.residuals).pointer_queries;
+  queries.clear();
+  for (const HeadRow& head : piece.head) {
+    ASSIGN_OR_RETURN(queries.emplace_back(),
+                     adapter_->PointerQuery(RowsOf(piece) + head.row * model_->config().d));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status DeviceBackend::RunGroup(std::span<PieceRows* const> pieces, int group) {
   const model::ModelConfig& config = model_->config();
+  for (PieceRows* piece : pieces) {
+    const bool copies = adapter_ != nullptr && piece->segments.back().memory != nullptr;
+    if (copies) RETURN_IF_ERROR(AskPointer(*piece));
+  }
   int64_t rows = 0;
   for (const PieceRows* piece : pieces) rows += piece->rows();
   ASSIGN_OR_RETURN(float* const h, BatchRows(rows));
@@ -184,6 +207,13 @@ absl::StatusOr<std::vector<model::EncodedChunk>> DeviceBackend::EncodeClosed(
 
 absl::Status DeviceBackend::Queries(int group, std::span<const QueryRow> rows) {
   const model::ModelConfig& config = model_->config();
+  if (adapter_ != nullptr) {
+    for (const QueryRow& row : rows) {
+      const auto tokens = std::span(row.piece->ids).first(static_cast<size_t>(row.row + 1));
+      RETURN_IF_ERROR(adapter_->RecallQuery(RowsOf(*row.piece), tokens, row.u.data()));
+    }
+    return absl::OkStatus();
+  }
   std::vector<const float*> asking;
   for (const QueryRow& row : rows) asking.push_back(RowsOf(*row.piece) + row.row * config.d);
   std::vector<float> queries(rows.size() * static_cast<size_t>(config.d_r));
@@ -197,6 +227,7 @@ absl::Status DeviceBackend::Queries(int group, std::span<const QueryRow> rows) {
 }
 
 std::shared_ptr<const StagedStates> DeviceBackend::BeginUpload(const store::ChunkRecord& record) {
+  if (adapter_ != nullptr) return nullptr;  // ProjectMemory reads RAM
   absl::StatusOr<std::shared_ptr<kernels::DeviceBuffer>> buffer =
       model_->StageStates(record.states);
   if (!buffer.ok()) return nullptr;
@@ -205,6 +236,13 @@ std::shared_ptr<const StagedStates> DeviceBackend::BeginUpload(const store::Chun
 
 absl::StatusOr<std::vector<ProjectedMemory>> DeviceBackend::Project(
     std::span<const ChunkToProject> chunks) {
+  std::vector<ProjectedMemory> projected;
+  if (adapter_ != nullptr) {
+    for (const ChunkToProject& chunk : chunks) {
+      ASSIGN_OR_RETURN(projected.emplace_back(), adapter_->ProjectMemory(*chunk.record));
+    }
+    return projected;
+  }
   std::vector<model::StoredStates> stored;
   for (const auto& [record, staged] : chunks) {
     stored.push_back({record->states, record->rows,
@@ -213,7 +251,6 @@ absl::StatusOr<std::vector<ProjectedMemory>> DeviceBackend::Project(
                           : static_cast<const DeviceStagedStates*>(staged)->buffer.get()});
   }
   ASSIGN_OR_RETURN(std::vector<model::DeviceMemory> memories, model_->ProjectMemory(stored));
-  std::vector<ProjectedMemory> projected;
   for (model::DeviceMemory& memory : memories) {
     const int64_t bytes = memory.owner->bytes();
     projected.push_back({memory.view, nullptr, std::move(memory.owner), bytes});
@@ -225,8 +262,9 @@ absl::Status DeviceBackend::RunHead(std::span<PieceRows* const> pieces) {
   const int64_t d = model_->config().d;
   HeadBatch choosing, consuming;
   for (PieceRows* piece : pieces) {
-    HeadBatch& batch = piece->choose ? choosing : consuming;
     for (const HeadRow& head : piece->head) {
+      // What the adapter's pointer changes is chosen in RAM.
+      HeadBatch& batch = piece->choose && head.copied.empty() ? choosing : consuming;
       batch.asked.emplace_back(piece, &head);
       batch.rows.push_back(RowsOf(*piece) + head.row * d);
       batch.pointed.emplace_back(head.pointed);
@@ -267,7 +305,19 @@ absl::Status DeviceBackend::Consume(const HeadBatch& batch) {
                                    std::span(batch.pointed).subspan(begin, count), logits.data()));
     for (size_t i = 0; i < count; ++i) {
       const auto& [piece, head] = batch.asked[begin + i];
-      piece->consume(*head, std::span<const float>(logits).subspan(i * vocab, vocab));
+      const auto row = std::span(logits).subspan(i * vocab, vocab);
+      if (!head->copied.empty()) {
+        const auto& queries = static_cast<DeviceResiduals&>(*piece->residuals).pointer_queries;
+        RETURN_IF_ERROR(adapter_->MixCopied(batch.rows[begin + i],
+                                            queries[static_cast<size_t>(head - &piece->head[0])],
+                                            head->copied, row.data()));
+      }
+      if (piece->choose) {
+        piece->choose(*head, kernels::Sample(row, piece->sampling, NeverChosenOf(model_->config()),
+                                             sampling_));
+      } else {
+        piece->consume(*head, row);
+      }
     }
   }
   return absl::OkStatus();

@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/backend/backend.h"
+#include "engine/backend/device/host_adapter.h"
 #include "kernels/device/device.h"
 #include "model/device/device_model.h"
 #include "model/model.h"
@@ -25,9 +26,11 @@ struct HeadRow;
 class DeviceBackend final : public Backend {
  public:
   // Loads the weights from the files that `model` was loaded from. INVALID_ARGUMENT: a model that
-  // no device runs (names why). RESOURCE_EXHAUSTED, UNAVAILABLE: the device.
-  static absl::StatusOr<std::shared_ptr<Backend>> Create(std::shared_ptr<kernels::Device> device,
-                                                         const model::Model& model);
+  // no device runs (names why). RESOURCE_EXHAUSTED, UNAVAILABLE: the device. `adapter`: the same
+  // model on the CPU, if it has an adapter (host_adapter.h); CpuModel::LoadAdapter is enough.
+  static absl::StatusOr<std::shared_ptr<Backend>> Create(
+      std::shared_ptr<kernels::Device> device, const model::Model& model,
+      std::shared_ptr<const model::CpuModel> adapter = nullptr);
 
   std::string name() const override { return device_->name(); }
   absl::Status health() const override { return device_->health(); }
@@ -48,8 +51,9 @@ class DeviceBackend final : public Backend {
   absl::Status RunHead(std::span<PieceRows* const> pieces) override;
 
  private:
-  DeviceBackend(std::shared_ptr<kernels::Device> device, std::shared_ptr<model::DeviceModel> model)
-      : device_(std::move(device)), model_(std::move(model)) {}
+  DeviceBackend(std::shared_ptr<kernels::Device> device, std::shared_ptr<model::DeviceModel> model,
+                std::shared_ptr<HostAdapter> adapter)
+      : device_(std::move(device)), model_(std::move(model)), adapter_(std::move(adapter)) {}
 
   // Head rows and, for each, its residual [d] on the device.
   struct HeadBatch {
@@ -61,12 +65,15 @@ class DeviceBackend final : public Backend {
   absl::StatusOr<float*> BatchRows(int64_t rows);
   absl::Status RunLayers(std::span<PieceRows* const> pieces, int first, int count, int group,
                          float* h);
+  absl::Status AskPointer(PieceRows& piece);
   absl::Status Choose(const HeadBatch& batch);
   absl::Status Consume(const HeadBatch& batch);
 
   const std::shared_ptr<kernels::Device> device_;
   const std::shared_ptr<model::DeviceModel> model_;  // shared with encoders
+  const std::shared_ptr<HostAdapter> adapter_;       // likewise; null: the model has none
   std::shared_ptr<kernels::DeviceBuffer> batch_;     // [rows of a stage, d]
+  kernels::SampleScratch sampling_;                  // of rows that the adapter's pointer changed
 };
 
 }  // namespace recollect::engine

@@ -9,13 +9,12 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/engine_testing.h"
+#include "tests/engine/places.h"
 #include "tests/kernels/device/host_device.h"
 #include "tests/support/status_matchers.h"
 
 namespace recollect::engine {
 namespace {
-
-enum class Place { kCpu, kDevice };
 
 class PromptCacheTest : public ::testing::TestWithParam<Place> {
  protected:
@@ -121,10 +120,7 @@ TEST_P(PromptCacheTest, GivesWayToWhatNeedsTheStateBudget) {
   EXPECT_LE(engine->stats().state_bytes, engine->stats().state_budget_bytes);
 }
 
-INSTANTIATE_TEST_SUITE_P(Places, PromptCacheTest, ::testing::Values(Place::kCpu, Place::kDevice),
-                         [](const auto& place) {
-                           return place.param == Place::kCpu ? "Cpu" : "Device";
-                         });
+INSTANTIATE_TEST_SUITE_P(Places, PromptCacheTest, kPlaces, NameOfPlace);
 
 }  // namespace
 }  // namespace recollect::engine

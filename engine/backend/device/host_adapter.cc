@@ -1,0 +1,60 @@
+#include "engine/backend/device/host_adapter.h"
+
+#include "base/status.h"
+
+namespace recollect::engine {
+namespace {
+
+// Memory K, V on the device, and the pointer keys in RAM.
+struct AdapterMemory {
+  std::shared_ptr<kernels::DeviceBuffer> on_device;
+  std::vector<Bf16> pointer_keys;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<float>> HostAdapter::Download(const float* rows, int64_t count) const {
+  std::vector<float> in_ram(static_cast<size_t>(count * model_->config().d));
+  const auto bytes = static_cast<int64_t>(in_ram.size() * sizeof(float));
+  RETURN_IF_ERROR(device_->Download(rows, bytes, in_ram.data()));
+  return in_ram;
+}
+
+absl::Status HostAdapter::RecallQuery(const float* rows, std::span<const int32_t> tokens,
+                                      float* u) {
+  ASSIGN_OR_RETURN(const std::vector<float> h, Download(rows, std::ssize(tokens)));
+  model_->RecallQuery(ctx_, h.data(), tokens, u);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ProjectedMemory> HostAdapter::ProjectMemory(const store::ChunkRecord& record) {
+  model::Memory memory = model_->ProjectMemory(ctx_, record.states, record.rows);
+  const auto numbers = std::ssize(memory.keys);
+  const int64_t bytes = numbers * int64_t{sizeof(Bf16)};
+  const auto owner = std::make_shared<AdapterMemory>();
+  ASSIGN_OR_RETURN(owner->on_device, device_->Allocate(2 * bytes));
+  Bf16* const keys = static_cast<Bf16*>(owner->on_device->data());
+  RETURN_IF_ERROR(device_->Upload(memory.keys.data(), bytes, keys));
+  RETURN_IF_ERROR(device_->Upload(memory.values.data(), bytes, keys + numbers));
+  owner->pointer_keys = std::move(memory.pointer_keys);
+  return ProjectedMemory{.view = {keys, keys + numbers, record.rows},
+                         .pointer_keys = owner->pointer_keys.data(),
+                         .owner = owner,
+                         .bytes = 2 * bytes};
+}
+
+absl::StatusOr<std::vector<float>> HostAdapter::PointerQuery(const float* row) {
+  ASSIGN_OR_RETURN(const std::vector<float> h, Download(row, 1));
+  std::vector<float> query(static_cast<size_t>(model_->config().adapter.d_pointer));
+  model_->PointerQuery(ctx_, h.data(), query.data());
+  return query;
+}
+
+absl::Status HostAdapter::MixCopied(const float* row, const std::vector<float>& query,
+                                    std::span<const model::CopiedChunk> copied, float* logits) {
+  ASSIGN_OR_RETURN(const std::vector<float> h, Download(row, 1));
+  model_->MixCopied(ctx_, h.data(), query.data(), copied, logits);
+  return absl::OkStatus();
+}
+
+}  // namespace recollect::engine

@@ -1,0 +1,53 @@
+// The parts of a memory adapter that the backend of a device leaves to the CPU: the encoder of
+// blocks and queries, the projection of memory K, V, and the pointer head. The base's layers and
+// GCA run on the device, between which and here rows are copied.
+#ifndef RECOLLECT_ENGINE_BACKEND_DEVICE_HOST_ADAPTER_H_
+#define RECOLLECT_ENGINE_BACKEND_DEVICE_HOST_ADAPTER_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/backend/backend.h"
+#include "kernels/cpu/op_context.h"
+#include "kernels/device/device.h"
+#include "model/chunk.h"
+#include "model/cpu/cpu_model.h"
+
+namespace recollect::engine {
+
+// Used by one thread at a time. Rows [d] are in the device's memory. Statuses are the device's.
+class HostAdapter {
+ public:
+  // `model`: CpuModel::LoadAdapter, or a whole one.
+  HostAdapter(std::shared_ptr<kernels::Device> device, std::shared_ptr<const model::CpuModel> model)
+      : device_(std::move(device)), model_(std::move(model)) {}
+
+  // Returns `count` rows in RAM.
+  absl::StatusOr<std::vector<float>> Download(const float* rows, int64_t count) const;
+
+  // CpuModel's functions of these names.
+  absl::Status RecallQuery(const float* rows, std::span<const int32_t> tokens, float* u);
+  absl::StatusOr<ProjectedMemory> ProjectMemory(const store::ChunkRecord& record);
+  absl::StatusOr<std::vector<float>> PointerQuery(const float* row);
+  absl::Status MixCopied(const float* row, const std::vector<float>& query,
+                         std::span<const model::CopiedChunk> copied, float* logits);
+  // h[rows, d] and `before` in RAM.
+  model::EncodedChunk EncodeBlock(const float* h, const float* before,
+                                  std::span<const int32_t> tokens) {
+    return model_->EncodeBlock(ctx_, h, before, tokens);
+  }
+
+ private:
+  const std::shared_ptr<kernels::Device> device_;
+  const std::shared_ptr<const model::CpuModel> model_;
+  kernels::OpContext ctx_;
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_BACKEND_DEVICE_HOST_ADAPTER_H_

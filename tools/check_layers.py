@@ -34,7 +34,7 @@ FORBIDDEN = {
     "model/state": ("model/cpu", "model/device"),
     "engine/backend": ("engine/step", "engine/session", "engine/ingest", "engine/engine.h"),
     "engine/session": ("engine/step", "engine/ingest", "engine/engine.h", *BACKENDS),
-    "engine/step": ("engine/engine.h", *BACKENDS),
+    "engine/step": ("engine/ingest", "engine/engine.h", *BACKENDS),
     "engine/ingest": ("engine/engine.h", *BACKENDS),
     "engine/engine.cc": BACKENDS,
     "engine/engine.h": ("engine/backend", "kernels", "model", *INSIDE),

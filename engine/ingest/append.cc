@@ -1,13 +1,11 @@
 #include "engine/ingest/append.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "base/sync/mutex.h"
 #include "engine/ingest/resume_state.h"
 
 namespace recollect::engine {
@@ -82,25 +80,6 @@ absl::Status CopyRecords(const IngestContext& context, const store::DocumentInfo
 
 }  // namespace
 
-absl::Status CheckAppend(const store::DocumentInfo& document, bool from_tokens,
-                         const std::string& fingerprint, const std::string& pattern) {
-  const std::string name = absl::StrCat("document \"", document.id, "\" ");
-  if (document.fingerprint != fingerprint) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        name, "was read by a model with fingerprint ", document.fingerprint, "; this model has ",
-        fingerprint, ": docs refresh reads it again, and then it can be appended to"));
-  }
-  if (document.from_tokens != from_tokens) {
-    const auto input = [](bool tokens) { return tokens ? "token ids" : "text"; };
-    return absl::FailedPreconditionError(
-        absl::StrCat(name, "was ingested as ", input(document.from_tokens), "; ",
-                     input(from_tokens), " cannot be appended to it"));
-  }
-  if (document.pattern == pattern) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(name, "was made under the pattern ", document.pattern, "; asked for ", pattern));
-}
-
 absl::StatusOr<store::IngestProgress> BeginAppend(const IngestContext& context,
                                                   const store::DocumentInfo& document,
                                                   const std::string& pattern) {
@@ -122,157 +101,128 @@ absl::StatusOr<store::IngestProgress> BeginAppend(const IngestContext& context,
   return copied;
 }
 
-// Reads and sends piece after piece, on the ingest thread; then hands on what was sent meanwhile.
-class AppendStream::Replay final : public std::enable_shared_from_this<Replay> {
- public:
-  Replay(const IngestContext& context, Pin document, std::shared_ptr<IngestJob> job_in)
-      : job(std::move(job_in)),
-        base(document->info().from_tokens ? document->info().tokens : document->info().bytes),
-        store_(context.store),
-        thread_(context.thread),
-        document_(std::move(document)) {}
+AppendStream::AppendStream(const IngestContext& context, Pin document,
+                           std::shared_ptr<IngestJob> job)
+    : store_(context.store),
+      thread_(context.thread),
+      job_(std::move(job)),
+      base_(document->info().from_tokens ? document->info().tokens : document->info().bytes),
+      document_(std::move(document)) {}
 
-  void Go(int64_t offset) {
-    const bool posted = thread_->Post([self = shared_from_this(), offset] {
-      const absl::Status sent = OrExhausted("an append", [&] { return self->Send(offset); });
-      if (!sent.ok()) self->End(sent);
-    });
-    if (!posted) End(absl::UnavailableError("the engine is shutting down"));
-  }
-
-  // Runs `call` once the job has read the document; at once if it has. False: one waits already
-  // that is to be answered first.
-  bool RunAfter(std::function<void()> call, bool alone) {
-    {
-      MutexLock lock(mutex_);
-      if (!ended_) {
-        if (alone && !waiting_.empty()) return false;
-        waiting_.push_back(std::move(call));
-        return true;
-      }
-    }
-    call();
-    return true;
-  }
-
-  // Offsets from the document's end. What is committed is of no use to another stream.
-  IngestStatus Relative(IngestStatus status) const {
-    status.accepted_offset = std::max<int64_t>(0, status.accepted_offset - base);
-    status.committed_offset = std::max<int64_t>(0, status.committed_offset - base);
-    status.committed_sha256.clear();
-    return status;
-  }
-  AppendDone Relative(AppendDone done) {
-    return [self = shared_from_this(), done = std::move(done)](absl::StatusOr<IngestStatus> got) {
-      if (got.ok()) got = self->Relative(*std::move(got));
-      done(std::move(got));
-    };
-  }
-
-  // Not inside the caller's call, as IngestJob::Refuse.
-  void Refuse(AppendDone done, absl::Status status) {
-    const auto tell = [done = std::move(done), status = std::move(status)] { done(status); };
-    if (!thread_->Post(tell)) tell();
-  }
-
-  const std::shared_ptr<IngestJob> job;
-  const int64_t base;  // the input of the document
-
- private:
-  absl::Status Send(int64_t offset) {
-    if (offset >= base) {
-      End(absl::OkStatus());
-      return absl::OkStatus();
-    }
-    const store::DocumentInfo& document = document_->info();
-    const int64_t most = document.from_tokens ? kReplayedTokens : kReplayedBytes;
-    const int64_t end = std::min(offset + most, base);
-    auto done = [self = shared_from_this(), end](const absl::StatusOr<IngestStatus>& status) {
-      status.ok() ? self->Go(end) : self->End(status.status());
-    };
-    if (document.from_tokens) {
-      ASSIGN_OR_RETURN(std::vector<int32_t> tokens, store_.ReadTokens(document.owner, offset, end));
-      job->AppendTokens(offset, std::move(tokens), std::move(done));
-    } else {
-      ASSIGN_OR_RETURN(std::string text, store_.ReadText(document.owner, offset, end));
-      job->Append(offset, std::move(text), std::move(done));
-    }
-    return absl::OkStatus();
-  }
-
-  // After an error the job has failed, and says so to those who wait.
-  void End(const absl::Status& status) {
-    if (!status.ok()) job->Fail(status);
-    document_ = nullptr;
-    while (true) {
-      std::vector<std::function<void()>> waiting;
-      {
-        MutexLock lock(mutex_);
-        ended_ = waiting_.empty();  // until then calls are handed on from here, in their order
-        if (ended_) return;
-        std::swap(waiting, waiting_);
-      }
-      for (const auto& call : waiting) call();
-    }
-  }
-
-  store::DocumentStore& store_;
-  const std::shared_ptr<Executor> thread_;
-  Pin document_;  // used by reading, sending or ending, one at a time
-  Mutex mutex_;
-  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::function<void()>> waiting_ ABSL_GUARDED_BY(mutex_);
-};
-
-AppendStream::AppendStream(const IngestContext& context, Pin document, int64_t offset,
-                           std::shared_ptr<IngestJob> job, std::unique_ptr<IngestStream> stream)
-    : replay_(std::make_shared<Replay>(context, std::move(document), std::move(job))),
-      stream_(std::move(stream)) {
-  replay_->Go(offset);
+void AppendStream::Replay(int64_t offset) {
+  const bool posted = thread_->Post([self = shared_from_this(), offset] {
+    const absl::Status sent = OrExhausted("an append", [&] { return self->Send(offset); });
+    if (!sent.ok()) self->End(sent);
+  });
+  if (!posted) End(absl::UnavailableError("the engine is shutting down"));
 }
 
-IngestStatus AppendStream::status() const { return replay_->Relative(replay_->job->status()); }
+absl::Status AppendStream::Send(int64_t offset) {
+  if (offset >= base_) {
+    End(absl::OkStatus());
+    return absl::OkStatus();
+  }
+  const store::DocumentInfo& document = document_->info();
+  const int64_t most = document.from_tokens ? kReplayedTokens : kReplayedBytes;
+  const int64_t end = std::min(offset + most, base_);
+  auto done = [self = shared_from_this(), end](const absl::StatusOr<IngestStatus>& status) {
+    status.ok() ? self->Replay(end) : self->End(status.status());
+  };
+  if (document.from_tokens) {
+    ASSIGN_OR_RETURN(std::vector<int32_t> tokens, store_.ReadTokens(document.owner, offset, end));
+    job_->AppendTokens(offset, std::move(tokens), std::move(done));
+  } else {
+    ASSIGN_OR_RETURN(std::string text, store_.ReadText(document.owner, offset, end));
+    job_->Append(offset, std::move(text), std::move(done));
+  }
+  return absl::OkStatus();
+}
+
+// Hands on what was sent meanwhile. After an error the job has failed, and says so to those who
+// wait.
+void AppendStream::End(const absl::Status& status) {
+  if (!status.ok()) job_->Fail(status);
+  document_ = nullptr;
+  while (true) {
+    std::vector<std::function<void()>> waiting;
+    {
+      MutexLock lock(mutex_);
+      ended_ = waiting_.empty();  // until then calls are handed on from here, in their order
+      if (ended_) return;
+      std::swap(waiting, waiting_);
+    }
+    for (const auto& call : waiting) call();
+  }
+}
+
+// Runs `call` once the job has read the document; at once if it has. False: one waits already that
+// is to be answered first.
+bool AppendStream::RunAfter(std::function<void()> call, bool alone) {
+  {
+    MutexLock lock(mutex_);
+    if (!ended_) {
+      if (alone && !waiting_.empty()) return false;
+      waiting_.push_back(std::move(call));
+      return true;
+    }
+  }
+  call();
+  return true;
+}
+
+// Offsets from the document's end. What is committed is of no use to another stream.
+IngestStatus AppendStream::Relative(IngestStatus status) const {
+  status.accepted_offset = std::max<int64_t>(0, status.accepted_offset - base_);
+  status.committed_offset = std::max<int64_t>(0, status.committed_offset - base_);
+  status.committed_sha256.clear();
+  return status;
+}
+
+IngestStream::AppendDone AppendStream::Relative(AppendDone done) {
+  return [self = shared_from_this(), done = std::move(done)](absl::StatusOr<IngestStatus> got) {
+    if (got.ok()) got = self->Relative(*std::move(got));
+    done(std::move(got));
+  };
+}
+
+IngestStatus AppendStream::status() const { return Relative(job_->status()); }
 
 void AppendStream::Take(std::optional<int64_t> offset, AppendDone done,
                         std::function<void(AppendDone)> call) {
   const int64_t expected = status().accepted_offset;
-  if (offset.has_value() && *offset != expected && !replay_->job->failed()) {
-    return replay_->Refuse(std::move(done),
-                           absl::InvalidArgumentError(
-                               absl::StrCat("piece.offset: ", *offset, ", expected ", expected)));
+  if (offset.has_value() && *offset != expected && !job_->failed()) {
+    return Refuse(*thread_, std::move(done),
+                  absl::InvalidArgumentError(
+                      absl::StrCat("piece.offset: ", *offset, ", expected ", expected)));
   }
-  const bool taken = replay_->RunAfter(
-      [call = std::move(call), relative = replay_->Relative(done)] { call(relative); },
-      /*alone=*/true);
+  const bool taken = RunAfter([call = std::move(call), done = Relative(done)] { call(done); },
+                              /*alone=*/true);
   if (taken) return;
-  replay_->Refuse(std::move(done),
-                  absl::FailedPreconditionError("the piece or commit before is not answered yet"));
+  Refuse(*thread_, std::move(done),
+         absl::FailedPreconditionError("the piece or commit before is not answered yet"));
 }
 
 void AppendStream::Append(int64_t offset, std::string text, AppendDone done) {
   auto shared = std::make_shared<std::string>(std::move(text));
-  Take(offset, std::move(done), [=, replay = replay_](AppendDone relative) {
-    replay->job->Append(replay->base + offset, std::move(*shared), std::move(relative));
+  Take(offset, std::move(done), [job = job_, at = base_ + offset, shared](AppendDone relative) {
+    job->Append(at, std::move(*shared), std::move(relative));
   });
 }
 
 void AppendStream::AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) {
   auto shared = std::make_shared<std::vector<int32_t>>(std::move(tokens));
-  Take(offset, std::move(done), [=, replay = replay_](AppendDone relative) {
-    replay->job->AppendTokens(replay->base + offset, std::move(*shared), std::move(relative));
+  Take(offset, std::move(done), [job = job_, at = base_ + offset, shared](AppendDone relative) {
+    job->AppendTokens(at, std::move(*shared), std::move(relative));
   });
 }
 
 void AppendStream::Commit(AppendDone done) {
   Take(std::nullopt, std::move(done),
-       [replay = replay_](AppendDone relative) { replay->job->Commit(std::move(relative)); });
+       [job = job_](AppendDone relative) { job->Commit(std::move(relative)); });
 }
 
-void AppendStream::Finish(IngestJob::FinishDone done) {
-  replay_->RunAfter([replay = replay_, done = std::move(done)] { replay->job->Finish(done); },
-                    /*alone=*/false);
+void AppendStream::Finish(IngestAnswers::FinishDone done) {
+  RunAfter([job = job_, done = std::move(done)] { job->Finish(done); }, /*alone=*/false);
 }
-
-std::shared_ptr<RequestHandle> AppendStream::handle() const { return stream_->handle(); }
 
 }  // namespace recollect::engine

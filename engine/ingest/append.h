@@ -11,17 +11,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/sync/mutex.h"
 #include "engine/ingest/ingest.h"
 #include "engine/session/mounts.h"
 #include "engine/streams.h"
 #include "store/document_store.h"
 
 namespace recollect::engine {
-
-// FAILED_PRECONDITION, which names both: the document is of another model, kind of input or
-// pattern.
-absl::Status CheckAppend(const store::DocumentInfo& document, bool from_tokens,
-                         const std::string& fingerprint, const std::string& pattern);
 
 // Begins the ingest that is to replace `document`, at its append point: with copies of the records
 // before it. At the beginning, without any, if the document has none or a damaged one. Blocks while
@@ -30,28 +26,40 @@ absl::StatusOr<store::IngestProgress> BeginAppend(const IngestContext& context,
                                                   const store::DocumentInfo& document,
                                                   const std::string& pattern);
 
-// The stream of an append: sends the document's input from `offset` on into `job` first, and then
-// what the caller sends, whose offsets begin at 0. The caller's pieces wait meanwhile. Thread-safe.
-class AppendStream final : public IngestStream {
+// The stream of an append: sends the document's input into `job` first, piece after piece on the
+// ingest thread, and then what the caller sends, whose offsets begin at 0. The caller's pieces wait
+// meanwhile. Thread-safe.
+class AppendStream final : public IngestStream, public std::enable_shared_from_this<AppendStream> {
  public:
-  // `stream` is the job's, and ends it.
-  AppendStream(const IngestContext& context, Pin document, int64_t offset,
-               std::shared_ptr<IngestJob> job, std::unique_ptr<IngestStream> stream);
+  AppendStream(const IngestContext& context, Pin document, std::shared_ptr<IngestJob> job);
+
+  // Sends the document's input from `offset` on. To be called once, first.
+  void Replay(int64_t offset);
 
   IngestStatus status() const override;
   void Append(int64_t offset, std::string text, AppendDone done) override;
   void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) override;
   void Commit(AppendDone done) override;
-  void Finish(IngestJob::FinishDone done) override;
-  std::shared_ptr<RequestHandle> handle() const override;
+  void Finish(IngestAnswers::FinishDone done) override;
+  std::shared_ptr<RequestHandle> handle() const override { return job_; }
 
  private:
-  class Replay;
+  absl::Status Send(int64_t offset);
+  void End(const absl::Status& status);
+  bool RunAfter(std::function<void()> call, bool alone);
   // Runs `call` once the document is read. An `offset` has to be the next one.
   void Take(std::optional<int64_t> offset, AppendDone done, std::function<void(AppendDone)> call);
+  AppendDone Relative(AppendDone done);
+  IngestStatus Relative(IngestStatus status) const;
 
-  const std::shared_ptr<Replay> replay_;
-  const std::unique_ptr<IngestStream> stream_;
+  store::DocumentStore& store_;
+  const std::shared_ptr<Executor> thread_;
+  const std::shared_ptr<IngestJob> job_;
+  const int64_t base_;  // the input of the document
+  Pin document_;        // used by reading, sending or ending, one at a time
+  Mutex mutex_;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::function<void()>> waiting_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace recollect::engine

@@ -1,28 +1,35 @@
-// What an ingest job makes of its tokens: blocks, and of each the record of a chunk.
+#include "engine/ingest/ingest_encode.h"
+
 #include <algorithm>
 #include <utility>
 
-#include "base/memory.h"
+#include "absl/strings/str_cat.h"
 #include "base/numeric/mxint8.h"
 #include "base/status.h"
-#include "engine/ingest/ingest.h"
+#include "engine/session/prefix_state.h"
 #include "model/block_ends.h"
 
 namespace recollect::engine {
-namespace {
 
-// Of a document that is kept as text, between two looks at what its account may read: a few
-// milliseconds.
-constexpr int64_t kTextSliceTokens = 4096;
+void IngestSlice::Fill(const TokenQueue& queue) {
+  const auto waiting = queue.waiting(tokens), covered = queue.waiting_bytes(tokens);
+  ids.assign(waiting.begin(), waiting.end());
+  bytes.assign(covered.begin(), covered.end());
+  text_begin = queue.text_end();
+}
 
-}  // namespace
+int64_t HeldBack(const model::Model& model) {
+  return model.config().documents() == DocumentKind::kPrefix ? 1 : 0;
+}
 
-IngestJob::Slice IngestJob::BlocksLocked(int64_t end, bool final, int64_t most_tokens) const {
-  std::span<const int32_t> left = queue_.waiting(end - queue_.encoded());
-  Slice slice;
+IngestSlice WholeBlocks(const model::Model& model, const TokenQueue& queue, int64_t end, bool final,
+                        int64_t most_tokens) {
+  IngestSlice slice;
+  if (end <= queue.encoded()) return slice;
+  std::span<const int32_t> left = queue.waiting(end - queue.encoded());
   while (slice.tokens < most_tokens) {
-    const int64_t block = model::NextBlock(context_.model, left, final,
-                                           /*position=*/queue_.encoded() + slice.tokens);
+    const int64_t block =
+        model::NextBlock(model, left, final, /*position=*/queue.encoded() + slice.tokens);
     if (block == 0 || (slice.tokens > 0 && slice.tokens + block > most_tokens)) break;
     slice.blocks.push_back(block);
     slice.tokens += block;
@@ -31,101 +38,77 @@ IngestJob::Slice IngestJob::BlocksLocked(int64_t end, bool final, int64_t most_t
   return slice;
 }
 
-// At least one block, if the end of any is decided.
-IngestJob::Slice IngestJob::SliceLocked(int64_t most_tokens) const {
-  if (!failed_.ok() || publishing_ || queue_.encoded() == queue_.decided()) return {};
-  // One commit may be on its way while the next one gathers, not more. One of a prefix reads the
-  // state itself.
-  if (committing_ && (prefix() || queue_.uncommitted() >= CommitAfterLocked())) return {};
-  if (open_end_.has_value() && !append_point_.has_value()) {
-    Slice open = BlocksLocked(*open_end_, /*final=*/false, most_tokens);
-    if (open.tokens > 0 || !all_read_) return open;
+IngestSlice NextSlice(const model::Model& model, const TokenQueue& queue, bool final,
+                      std::optional<int64_t> pause, int64_t most_tokens) {
+  if (pause.has_value()) {
+    IngestSlice open = WholeBlocks(model, queue, *pause, /*final=*/false, most_tokens);
+    if (open.tokens > 0 || !final) return open;
   }
-  const int64_t end = queue_.decided() - HeldBack();
-  Slice slice = BlocksLocked(end, all_read_, most_tokens);
-  if (all_read_ && queue_.encoded() + slice.tokens == end) slice.tokens += HeldBack();
+  const int64_t held_back = HeldBack(model), end = queue.decided() - held_back;
+  IngestSlice slice = WholeBlocks(model, queue, end, final, most_tokens);
+  if (final && queue.encoded() + slice.tokens == end) slice.tokens += held_back;
   return slice;
 }
 
-bool IngestJob::AllEncodedLocked() const {
-  return failed_.ok() && all_read_ && !publishing_ && queue_.encoded() == queue_.decided();
-}
-
-bool IngestJob::MayRead() const {
-  return quota_.account == nullptr || quota_.account->CheckTokens().ok();
-}
-
-bool IngestJob::HasWorkLocked(bool may_read) const {
-  return (may_read && SliceLocked(/*most_tokens=*/1).tokens > 0) || AllEncodedLocked() ||
-         CommitIsWantedLocked();
-}
-
-// One whose account has read too much waits, and its caller with it; the scheduler asks again. That
-// is all that it does for a document that is kept as text.
-bool IngestJob::HasSlice() {
-  const bool may_read = MayRead();
-  MutexLock lock(mutex_);
-  return kind_ == DocumentKind::kText ? may_read && waits_ : HasWorkLocked(may_read);
-}
-
-void IngestJob::RunSlice(int64_t most_tokens) {
-  if (kind_ != DocumentKind::kText) return EncodeSlice(most_tokens);
-  {
-    MutexLock lock(mutex_);
-    waits_ = false;
+absl::StatusOr<std::unique_ptr<SliceEncoder>> SliceEncoder::Create(
+    const IngestContext& context, const model::LocalPatterns& pattern, const ResumeState& state,
+    const store::IngestProgress& progress) {
+  std::unique_ptr<SliceEncoder> made(new SliceEncoder(context, progress.owner));
+  if (made->kind_ != DocumentKind::kText) {
+    ASSIGN_OR_RETURN(made->encoder_, context.backend.NewEncoder(pattern));
   }
-  context_.thread->Post([self = shared_from_this()] { self->GoOn(); });
-}
-
-void IngestJob::GoOn() {
-  if (kind_ != DocumentKind::kText) return context_.wake();
-  while (true) {
-    const bool may_read = MayRead();
-    {
-      MutexLock lock(mutex_);
-      waits_ = !may_read && SliceLocked(/*most_tokens=*/1).tokens > 0;
-      if (waits_ && CommitIsWantedLocked()) StartCommit(/*last=*/false);
-      if (waits_ || !HasWorkLocked(may_read)) return;
-    }
-    EncodeSlice(kTextSliceTokens);
+  RETURN_IF_ERROR(made->Restore(state, progress));
+  const model::ModelConfig& config = context.model.config();
+  const auto before = std::min<int64_t>(progress.tokens, config.pointer.reach);
+  ASSIGN_OR_RETURN(made->before_, context.store.ReadTokens(progress.owner, progress.tokens - before,
+                                                           progress.tokens));
+  if (const int64_t segment = config.adapter.segment_tokens; segment > 0) {
+    const int64_t begin = progress.tokens - progress.tokens % segment;
+    ASSIGN_OR_RETURN(made->open_segment_,
+                     context.store.ReadTokens(progress.owner, begin, progress.tokens));
   }
+  return made;
 }
 
-void IngestJob::EncodeSlice(int64_t most_tokens) {
-  const absl::Status encoded = OrExhausted("an ingest", [&] { return Encode(most_tokens); });
-  encoded.ok() ? Settle() : Fail(encoded);
-}
-
-void IngestJob::StartDueCommit() {
-  TakeAppendPoint();
-  if (!failed_.ok()) return;
-  if (AllEncodedLocked()) {
-    StartCommit(/*last=*/true);
-  } else if (CommitIsWantedLocked() || CommitIsDueLocked()) {
-    StartCommit(/*last=*/false);
+absl::Status SliceEncoder::Restore(const ResumeState& state,
+                                   const store::IngestProgress& progress) {
+  if (kind_ == DocumentKind::kText) {
+    if (state.local_state.empty()) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat("resume state has ", state.local_state.size(),
+                                            " bytes of layers, of a document that none reads"));
   }
+  if (!state.local_state.empty()) {
+    return encoder_->Restore(state.local_state, progress.tokens + progress.chunks);
+  }
+  if (progress.state_bytes == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(
+      model::LocalState local,
+      RestoreState(context_.model, encoder_->patterns(), context_.store,
+                   {owner_, progress.state_bytes, state.tokens}, context_.state_budget, charge_));
+  RETURN_IF_ERROR(encoder_->Begin(std::move(local)));
+  context_.state_budget.Set(charge_, encoder_->bytes());
+  return absl::OkStatus();
 }
 
-IngestJob::Slice IngestJob::TakeSlice(int64_t most_tokens) {
-  MutexLock lock(mutex_);
-  TakeAppendPoint();
-  Slice slice = SliceLocked(most_tokens);
-  const auto ids = queue_.waiting(slice.tokens), bytes = queue_.waiting_bytes(slice.tokens);
-  slice.ids.assign(ids.begin(), ids.end());
-  slice.bytes.assign(bytes.begin(), bytes.end());
-  slice.text_begin = queue_.text_end();
-  if (slice.tokens == 0) StartDueCommit();
-  return slice;
+absl::StatusOr<std::string> SliceEncoder::LocalState() const {
+  const bool kept = kind_ == DocumentKind::kChunks && !context_.model.config().has_adapter();
+  return kept ? encoder_->Serialize() : "";
 }
 
-absl::StatusOr<std::vector<model::EncodedChunk>> IngestJob::EncodeBlocks(
+absl::Status SliceEncoder::WriteState(store::IngestBatch& batch) const {
+  if (kind_ != DocumentKind::kPrefix) return absl::OkStatus();
+  ASSIGN_OR_RETURN(batch.state_bytes, PutState(*encoder_, context_.store, owner_));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<model::EncodedChunk>> SliceEncoder::EncodeBlocks(
     const std::vector<Block>& blocks) {
   if (kind_ == DocumentKind::kText) {
     std::vector<model::EncodedChunk> chunks(blocks.size());
     for (size_t i = 0; i < blocks.size(); ++i) chunks[i].rows = static_cast<int>(blocks[i].size());
     return chunks;
   }
-  if (!prefix()) return encoder_->Encode(blocks);
+  if (kind_ == DocumentKind::kChunks) return encoder_->Encode(blocks);
   int64_t tokens = 0;
   for (const Block& block : blocks) tokens += std::ssize(block);
   RETURN_IF_ERROR(context_.state_budget.CheckRoom(StateGrowth(context_.model.config(), tokens)));
@@ -134,7 +117,7 @@ absl::StatusOr<std::vector<model::EncodedChunk>> IngestJob::EncodeBlocks(
   return chunks;
 }
 
-absl::Status IngestJob::RunOpenSegment() {
+absl::Status SliceEncoder::RunOpenSegment() {
   std::vector<Block> blocks;
   const auto most = static_cast<size_t>(context_.model.config().chunk_tokens);
   for (auto left = std::span<const int32_t>(open_segment_); !left.empty();) {
@@ -146,10 +129,11 @@ absl::Status IngestJob::RunOpenSegment() {
   return absl::OkStatus();
 }
 
-store::ChunkRecord IngestJob::MakeRecord(Block block, model::EncodedChunk& chunk) {
+store::ChunkRecord SliceEncoder::MakeRecord(Block block, model::EncodedChunk& chunk) {
   before_.insert(before_.end(), block.begin(), block.end());
   context_.model.AddTokens(before_, chunk);
-  before_.erase(before_.begin(), before_.end() - std::min(std::ssize(before_), reach_));
+  const auto reach = static_cast<ptrdiff_t>(context_.model.config().pointer.reach);
+  before_.erase(before_.begin(), before_.end() - std::min(std::ssize(before_), reach));
   store::ChunkRecord record;
   record.tokens = std::move(chunk.tokens);
   record.rows = chunk.rows;
@@ -160,10 +144,7 @@ store::ChunkRecord IngestJob::MakeRecord(Block block, model::EncodedChunk& chunk
   return record;
 }
 
-absl::Status IngestJob::Encode(int64_t most_tokens) {
-  RETURN_IF_ERROR(CheckMemory());
-  const Slice slice = TakeSlice(most_tokens);
-  if (slice.tokens == 0) return absl::OkStatus();
+absl::StatusOr<EncodedSlice> SliceEncoder::Encode(const IngestSlice& slice) {
   RETURN_IF_ERROR(RunOpenSegment());
   std::vector<Block> blocks;
   auto left = std::span(slice.ids);
@@ -172,33 +153,19 @@ absl::Status IngestJob::Encode(int64_t most_tokens) {
     left = left.subspan(static_cast<size_t>(tokens));
   }
   ASSIGN_OR_RETURN(std::vector<model::EncodedChunk> chunks, EncodeBlocks(blocks));
-  std::vector<store::ChunkRecord> records;
-  std::vector<Bf16> keys;
+  EncodedSlice encoded;
   int64_t text_end = slice.text_begin;
   size_t token = 0;
   for (model::EncodedChunk& chunk : chunks) {
-    store::ChunkRecord& record = records.emplace_back(MakeRecord(blocks[records.size()], chunk));
+    store::ChunkRecord record = MakeRecord(blocks[encoded.chunks.size()], chunk);
     record.text_begin = text_end;
     for (int row = 0; row < record.rows; ++row) text_end += slice.bytes[token++];
     record.text_end = text_end;
-    keys.insert(keys.end(), chunk.landmark_key.begin(), chunk.landmark_key.end());
+    encoded.chunks.push_back(std::move(record));
+    encoded.landmark_keys.insert(encoded.landmark_keys.end(), chunk.landmark_key.begin(),
+                                 chunk.landmark_key.end());
   }
-  context_.counters.ingested_tokens += slice.tokens;
-  if (quota_.account != nullptr) quota_.account->SpendTokens(slice.tokens);
-  MutexLock lock(mutex_);
-  RETURN_IF_ERROR(failed_);
-  std::move(records.begin(), records.end(), std::back_inserter(batch_.chunks));
-  batch_.landmark_keys.insert(batch_.landmark_keys.end(), keys.begin(), keys.end());
-  queue_.MarkEncoded(slice.tokens);
-  chunks_ += std::ssize(records);
-  StartDueCommit();
-  return absl::OkStatus();
-}
-
-bool IngestJob::IsEncodedLocked(int64_t tokens) const {
-  const int64_t left = tokens - queue_.encoded();
-  return left <= 0 || model::NextBlock(context_.model, queue_.waiting(left), /*final=*/false,
-                                       queue_.encoded()) == 0;
+  return encoded;
 }
 
 }  // namespace recollect::engine

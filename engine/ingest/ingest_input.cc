@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "engine/step/prepare.h"
 #include "model/text/tokenizer.h"
+#include "store/hash_text.h"
 
 namespace recollect::engine {
 namespace {
@@ -14,8 +15,14 @@ namespace {
 // Text that is tokenised at once. Short, because the tokens of one part may have to be stored with
 // a commit that falls into it; long enough that the call costs nothing.
 constexpr size_t kPartBytes = 4096;
+constexpr int64_t kHashedTokens = int64_t{1} << 20;  // at once
 
 }  // namespace
+
+absl::Status InputReader::Read(InputPiece piece, const Sink& out) {
+  return from_tokens_ ? ReadTokens(std::move(piece.tokens), out)
+                      : ReadText(piece.text, piece.final, out);
+}
 
 absl::Status InputReader::ReadText(std::string_view text, bool final, const Sink& out) {
   while (!text.empty()) {
@@ -44,27 +51,38 @@ absl::Status InputReader::Decide(bool final, const Sink& out) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<DecidedTokens> InputReader::ReadTokens(std::vector<int32_t> tokens) {
-  const model::ModelConfig& config = model_.config();
+absl::Status InputReader::ReadTokens(std::vector<int32_t> tokens, const Sink& out) {
+  RETURN_IF_ERROR(CheckTokenIds(model_.config(), tokens, offset_));
   DecidedTokens decided;
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    const int32_t id = tokens[i];
-    const bool known = id >= 0 && id < config.vocab_size;
-    // All that a generation may emit is taken, the end of text too: its output can be input again.
-    if (!known || id == config.lmk_id || id == config.unk_id) {
-      return absl::InvalidArgumentError(absl::StrCat("token ", offset_ + static_cast<int64_t>(i),
-                                                     ": id ", id, " is ",
-                                                     known ? "reserved" : "unknown"));
-    }
+  for (const int32_t id : tokens) {
     std::string_view text;
     if (model_.tokenizer() != nullptr) text = model_.tokenizer()->TokenBytes(id);
     decided.bytes.push_back(static_cast<int32_t>(text.size()));
     decided.text.append(text);
   }
-  offset_ += static_cast<int64_t>(tokens.size());
+  offset_ += std::ssize(tokens);
   decided.input_offset = offset_;
   decided.ids = std::move(tokens);
-  return decided;
+  out(std::move(decided));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> HashInput(store::DocumentStore& store,
+                                      const store::IngestProgress& progress) {
+  const int64_t length = progress.input_offset;
+  if (length == 0) return "";
+  Sha256 hash;
+  if (!progress.from_tokens) {
+    RETURN_IF_ERROR(store::HashText(store, progress.owner, length, hash));
+    return hash.Hex();
+  }
+  for (int64_t begin = 0; begin < length; begin += kHashedTokens) {
+    ASSIGN_OR_RETURN(
+        const std::vector<int32_t> tokens,
+        store.ReadTokens(progress.owner, begin, std::min(length, begin + kHashedTokens)));
+    hash.Update({reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(int32_t)});
+  }
+  return hash.Hex();
 }
 
 TokenQueue::TokenQueue(bool from_tokens, int64_t tokens, int64_t text_end, int64_t committed_text,
@@ -114,22 +132,21 @@ TokenQueue::Place TokenQueue::place() const {
       mark->input_offset, mark->text_end, {ids.begin(), ids.end()}, {bytes.begin(), bytes.end()}};
 }
 
-TokenQueue::Committed TokenQueue::Commit() {
-  Committed committed;
-  committed.place = place();
+TokenQueue::Place TokenQueue::Commit(store::IngestBatch& batch) {
+  Place at = place();
   const int64_t count = encoded_ - first_;
-  committed.tokens.assign(ids_.begin(), ids_.begin() + count);
+  batch.tokens.assign(ids_.begin(), ids_.begin() + count);
   ids_.erase(ids_.begin(), ids_.begin() + count);
   bytes_.erase(bytes_.begin(), bytes_.begin() + count);
   first_ = encoded_;
   while (!from_tokens_ && marks_.front().tokens < encoded_) marks_.pop_front();
-  const int64_t text_to = committed.place.text_end;
-  const size_t text_bytes = static_cast<size_t>(text_to - committed_text_);
+  const size_t text_bytes = static_cast<size_t>(at.text_end - committed_text_);
   RECOLLECT_CHECK(text_bytes <= text_.size());
-  committed.text = text_.substr(0, text_bytes);
+  batch.text = text_.substr(0, text_bytes);
   text_.erase(0, text_bytes);
-  committed_text_ = text_to;
-  return committed;
+  committed_text_ = at.text_end;
+  batch.input_offset = at.input_offset;
+  return at;
 }
 
 }  // namespace recollect::engine

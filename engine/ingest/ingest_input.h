@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "model/model.h"
+#include "store/document_store.h"
 
 namespace recollect::engine {
 
@@ -23,35 +24,49 @@ struct DecidedTokens {
   int64_t input_offset = 0;  // of the input after them, where an ingest may be resumed
 };
 
+// A piece of input: text or token ids, whichever the ingest takes.
+struct InputPiece {
+  std::string text = {};
+  std::vector<int32_t> tokens = {};
+  bool final = false;  // nothing follows
+};
+
 // Tokenises a stream of text, or checks a stream of tokens. Used by one thread at a time.
 class InputReader {
  public:
   // `offset` is that of the next input.
-  InputReader(const model::Model& model, int64_t offset) : model_(model), offset_(offset) {}
+  InputReader(const model::Model& model, bool from_tokens, int64_t offset)
+      : model_(model), from_tokens_(from_tokens), offset_(offset) {}
 
-  // Accepts `text` and passes the tokens that it decides to `out`, in parts of a few kilobytes of
-  // text, so that an ingest can resume at every part's end and encoding can begin with the first
-  // part. Small texts are gathered first. INVALID_ARGUMENT names the byte that is not UTF-8.
+  // Accepts `piece` and passes the tokens that it decides to `out`; those of text in parts of a few
+  // kilobytes, so that an ingest can resume at every part's end and encoding can begin with the
+  // first part. Small texts are gathered first. INVALID_ARGUMENT names the byte that is not UTF-8,
+  // or an id that is reserved or unknown, and its index.
   using Sink = std::function<void(DecidedTokens)>;
-  absl::Status ReadText(std::string_view text, bool final, const Sink& out);
+  absl::Status Read(InputPiece piece, const Sink& out);
 
   // Decides what the text so far decides, without gathering more.
   absl::Status DecideAll(const Sink& out) { return Decide(/*final=*/false, out); }
 
-  // INVALID_ARGUMENT names an id that is reserved or unknown, and its index.
-  absl::StatusOr<DecidedTokens> ReadTokens(std::vector<int32_t> tokens);
-
  private:
+  absl::Status ReadText(std::string_view text, bool final, const Sink& out);
+  absl::Status ReadTokens(std::vector<int32_t> tokens, const Sink& out);
   absl::Status Decide(bool final, const Sink& out);
 
   const model::Model& model_;
+  const bool from_tokens_;
   int64_t offset_;  // of the first byte of undecided_, or of the next token
   std::string undecided_;
   size_t tried_ = 0;  // bytes of undecided_ that have decided no token so far
 };
 
-// A first-in, first-out queue that counts tokens from the start of the document. Guarded by its
-// owner's mutex.
+// SHA-256 of the input up to the last commit, which is what the store has of it; empty before that.
+// Blocks on the disk.
+absl::StatusOr<std::string> HashInput(store::DocumentStore& store,
+                                      const store::IngestProgress& progress);
+
+// A first-in, first-out queue that counts tokens from the start of the document. Callers bound it:
+// they send a piece when the one before is encoded. Guarded by its owner's mutex.
 class TokenQueue {
  public:
   // `tokens` tokens, which cover `text_end` bytes of text, are already encoded; `pending` follows
@@ -77,13 +92,9 @@ class TokenQueue {
   };
   Place place() const;
 
-  // Removes from the queue and returns what a commit at this point writes besides the chunks.
-  struct Committed {
-    std::vector<int32_t> tokens;  // encoded since the last commit
-    std::string text;             // up to the place, since the last commit
-    Place place;
-  };
-  Committed Commit();
+  // Moves from the queue to `batch` what a commit at this point writes besides the chunks, which
+  // ends at the place that is returned.
+  Place Commit(store::IngestBatch& batch);
 
  private:
   // Input up to `input_offset` decides exactly `tokens` tokens and `text_end` bytes of text.

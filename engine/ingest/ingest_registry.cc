@@ -1,6 +1,7 @@
 #include "engine/ingest/ingest_registry.h"
 
 #include <algorithm>
+#include <functional>
 #include <future>
 #include <limits>
 #include <utility>
@@ -16,66 +17,30 @@ namespace {
 
 constexpr char kDeleted[] = "the document was deleted";
 
-// Whether the text committed so far is the document's: a replacement that ended with its process
-// has left another.
-absl::StatusOr<bool> IsBeginningOf(store::DocumentStore& store,
-                                   const store::IngestProgress& progress,
-                                   const store::DocumentInfo& document) {
-  constexpr int64_t kPiece = int64_t{1} << 20;
-  if (progress.bytes > document.bytes) return false;
-  for (int64_t begin = 0; begin < progress.bytes; begin += kPiece) {
-    const int64_t end = std::min(begin + kPiece, progress.bytes);
-    ASSIGN_OR_RETURN(const std::string read, store.ReadText(progress.owner, begin, end));
-    ASSIGN_OR_RETURN(const std::string text, store.ReadText(document.owner, begin, end));
-    if (read != text) return false;
+// What callers hold of a stream, which work that was posted for it may hold, too. Letting go of it
+// ends the stream.
+class HeldStream final : public IngestStream {
+ public:
+  HeldStream(std::shared_ptr<IngestStream> stream, std::function<void(const absl::Status&)> close)
+      : stream_(std::move(stream)), close_(std::move(close)) {}
+  ~HeldStream() override { close_(absl::CancelledError("the stream was closed")); }
+  IngestStatus status() const override { return stream_->status(); }
+  void Append(int64_t offset, std::string text, AppendDone done) override {
+    stream_->Append(offset, std::move(text), std::move(done));
   }
-  return true;
-}
+  void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) override {
+    stream_->AppendTokens(offset, std::move(tokens), std::move(done));
+  }
+  void Commit(AppendDone done) override { stream_->Commit(std::move(done)); }
+  void Finish(IngestAnswers::FinishDone done) override { stream_->Finish(std::move(done)); }
+  std::shared_ptr<RequestHandle> handle() const override { return stream_->handle(); }
+
+ private:
+  const std::shared_ptr<IngestStream> stream_;
+  const std::function<void(const absl::Status&)> close_;
+};
 
 }  // namespace
-
-// What callers hold. Letting go of it ends the job.
-class IngestRegistry::Stream final : public IngestStream {
- public:
-  Stream(std::shared_ptr<IngestRegistry> registry, std::string id, std::shared_ptr<IngestJob> job)
-      : registry_(std::move(registry)), id_(std::move(id)), job_(std::move(job)) {}
-  ~Stream() override {
-    job_->Fail(absl::CancelledError("the stream was closed"));
-    registry_->Close(id_, job_);
-  }
-  IngestStatus status() const override { return job_->status(); }
-  void Append(int64_t offset, std::string text, AppendDone done) override {
-    job_->Append(offset, std::move(text), std::move(done));
-  }
-  void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) override {
-    job_->AppendTokens(offset, std::move(tokens), std::move(done));
-  }
-  void Commit(AppendDone done) override { job_->Commit(std::move(done)); }
-  void Finish(IngestJob::FinishDone done) override { job_->Finish(std::move(done)); }
-  std::shared_ptr<RequestHandle> handle() const override { return job_; }
-
- private:
-  const std::shared_ptr<IngestRegistry> registry_;
-  const std::string id_;
-  const std::shared_ptr<IngestJob> job_;
-};
-
-class IngestRegistry::Check final : public IngestStream {
- public:
-  explicit Check(std::shared_ptr<ReingestCheck> check) : check_(std::move(check)) {}
-  IngestStatus status() const override { return check_->status(); }
-  void Append(int64_t offset, std::string text, AppendDone done) override {
-    check_->Append(offset, std::move(text), std::move(done));
-  }
-  void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) override {
-    check_->AppendTokens(offset, std::move(tokens), std::move(done));
-  }
-  void Commit(AppendDone done) override { check_->Commit(std::move(done)); }
-  void Finish(IngestJob::FinishDone done) override { check_->Finish(std::move(done)); }
-
- private:
-  const std::shared_ptr<ReingestCheck> check_;
-};
 
 void IngestRegistry::CloseFailed(const std::string& id) {
   std::shared_ptr<IngestJob> job;
@@ -96,7 +61,13 @@ absl::Status IngestRegistry::CheckPlaces(const std::string& peer) const {
                             context_.max_ingests, peer, own);
 }
 
-absl::Status IngestRegistry::CheckNotImported(const std::string& id) const {
+absl::Status IngestRegistry::CheckNotWritten(const std::string& id) const {
+  // One that has published is done, even if its entry is still there.
+  const auto found = entries_.find(id);
+  if (found != entries_.end() &&
+      (found->second.job == nullptr || !found->second.job->published())) {
+    return absl::AbortedError(absl::StrCat("another stream is writing document \"", id, "\""));
+  }
   const bool imported = std::any_of(imports_.begin(), imports_.end(),
                                     [&](const Import& import) { return import.id == id; });
   if (!imported) return absl::OkStatus();
@@ -124,13 +95,7 @@ class IngestRegistry::Hold final : public IngestRegistry::ImportHold {
   absl::Status Take(const std::string& id) {
     MutexLock lock(registry_->mutex_);
     if (registry_->closed_) return absl::UnavailableError("the engine is shutting down");
-    RETURN_IF_ERROR(registry_->CheckNotImported(id));
-    // One that has published is done, even if its entry is still there.
-    const auto found = registry_->entries_.find(id);
-    if (found != registry_->entries_.end() &&
-        (found->second.job == nullptr || !found->second.job->published())) {
-      return absl::AbortedError(absl::StrCat("another stream is writing document \"", id, "\""));
-    }
+    RETURN_IF_ERROR(registry_->CheckNotWritten(id));
     import_->id = id;
     return absl::OkStatus();
   }
@@ -156,14 +121,8 @@ absl::Status IngestRegistry::Reserve(const std::string& id, const std::string& p
     return closed_ || found == entries_.end() || !found->second.closing;
   });
   if (closed_) return absl::UnavailableError("the engine is shutting down");
-  const auto found = entries_.find(id);
-  const bool idle =
-      found == entries_.end() || (found->second.job != nullptr && found->second.job->published());
-  if (!idle) {
-    return absl::AbortedError(absl::StrCat("another stream is writing document \"", id, "\""));
-  }
-  RETURN_IF_ERROR(CheckNotImported(id));
-  if (found == entries_.end()) RETURN_IF_ERROR(CheckPlaces(peer));
+  RETURN_IF_ERROR(CheckNotWritten(id));
+  if (!entries_.contains(id)) RETURN_IF_ERROR(CheckPlaces(peer));
   entries_[id] = {.peer = peer, .job = nullptr};
   return absl::OkStatus();
 }
@@ -215,71 +174,14 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginRefresh(
   return Open({.id = document.id, .pattern = pattern, .origin = origin, .refreshes = &document});
 }
 
-absl::StatusOr<IngestQuota> IngestRegistry::QuotaOf(const Asked& asked) const {
+absl::StatusOr<IngestQuota> IngestRegistry::QuotaOf(const AskedIngest& asked) const {
   if (asked.refreshes != nullptr) {
     return IngestQuota{asked.origin.account, std::numeric_limits<int64_t>::max()};
   }
   return CheckQuota(asked.origin.account, context_.store, OpenIds(), asked.id);
 }
 
-std::string IngestRegistry::KeptPattern(const model::LocalPatterns& pattern) const {
-  return context_.model.config().documents() == DocumentKind::kPrefix ? pattern.Text() : "";
-}
-
-absl::StatusOr<store::IngestProgress> IngestRegistry::BeginInStore(const Asked& asked) {
-  store::DocumentStore& store = context_.store;
-  const std::string kept = KeptPattern(asked.pattern);
-  const std::string& fingerprint = context_.model.fingerprint();
-  if (asked.replacement.has_value()) return BeginReplacement(asked);
-  if (asked.refreshes == nullptr) {
-    return store.BeginIngest(asked.id, fingerprint, asked.from_tokens, kept);
-  }
-  auto progress = store.BeginRefresh(*asked.refreshes, fingerprint, kept);
-  bool resumable = !absl::IsFailedPrecondition(progress.status());
-  if (progress.ok()) {
-    ASSIGN_OR_RETURN(resumable, IsBeginningOf(store, *progress, *asked.refreshes));
-  }
-  if (resumable) return progress;
-  // All that is lost is what another model has read of it, or a replacement that was broken off.
-  RETURN_IF_ERROR(store.AbandonIngest(asked.id));
-  return store.BeginRefresh(*asked.refreshes, fingerprint, kept);
-}
-
-absl::StatusOr<store::IngestProgress> IngestRegistry::BeginReplacement(const Asked& asked) {
-  store::DocumentStore& store = context_.store;
-  const std::string kept = KeptPattern(asked.pattern);
-  const std::string& fingerprint = context_.model.fingerprint();
-  absl::StatusOr<store::DocumentInfo> document = store.Get(asked.id);
-  if (!document.ok() && !absl::IsNotFound(document.status())) return document.status();
-  const std::string& expected = asked.replacement->sha256;
-  const std::string there =
-      document.ok() ? absl::StrCat("has SHA-256 ", document->sha256) : "does not exist";
-  if (!expected.empty() && (!document.ok() || document->sha256 != expected)) {
-    return absl::FailedPreconditionError(absl::StrCat("document \"", asked.id, "\" ", there,
-                                                      "; one of SHA-256 ", expected,
-                                                      " was to be replaced"));
-  }
-  if (asked.replacement->appends) {
-    // Between the look at it that Begin has taken and the place among the ingests.
-    const OwnerId seen = asked.appends_to == nullptr ? OwnerId{} : asked.appends_to->info().owner;
-    if (seen != (document.ok() ? document->owner : OwnerId{})) {
-      return absl::AbortedError(
-          absl::StrCat("another stream has just written document \"", asked.id, "\""));
-    }
-    if (document.ok())
-      RETURN_IF_ERROR(CheckAppend(*document, asked.from_tokens, fingerprint, kept));
-  }
-  const absl::Status abandoned = store.AbandonIngest(asked.id);
-  if (!abandoned.ok() && !absl::IsNotFound(abandoned)) return abandoned;
-  if (asked.appends_to != nullptr) {
-    return BeginAppend(context_, *document, kept);
-  }
-  if (!document.ok()) return store.BeginIngest(asked.id, fingerprint, asked.from_tokens, kept);
-  document->from_tokens = asked.from_tokens;  // as the new one will be
-  return store.BeginRefresh(*document, fingerprint, kept);
-}
-
-absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Open(const Asked& asked) {
+absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Open(const AskedIngest& asked) {
   const std::string& id = asked.id;
   if (!asked.from_tokens && context_.model.tokenizer() == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -295,7 +197,7 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Open(const Asked& 
     return quota.status();
   }
   const absl::StatusOr<store::IngestProgress> progress =
-      OrExhausted("an ingest", [&] { return BeginInStore(asked); });
+      OrExhausted("an ingest", [&] { return BeginInStore(context_, asked); });
   if (!progress.ok()) {
     Forget(id);
     if (absl::IsAlreadyExists(progress.status())) {
@@ -321,36 +223,34 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Open(const Asked& 
   }
   changed_.notify_all();
   scheduler_.AddIngest(*job);
-  auto stream = std::make_unique<Stream>(shared_from_this(), id, *job);
-  if (asked.appends_to == nullptr) return stream;
-  return std::make_unique<AppendStream>(context_, asked.appends_to, progress->input_offset,
-                                        *std::move(job), std::move(stream));
+  std::shared_ptr<IngestStream> stream = *job;
+  if (asked.appends_to != nullptr) {
+    auto append = std::make_shared<AppendStream>(context_, asked.appends_to, *job);
+    append->Replay(progress->input_offset);
+    stream = std::move(append);
+  }
+  return std::make_unique<HeldStream>(
+      std::move(stream), [self = shared_from_this(), id, job = *job](const absl::Status& status) {
+        job->Fail(status);
+        self->Close(id, job);
+      });
 }
 
-absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginCheck(const Asked& asked) {
+absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginCheck(const AskedIngest& asked) {
   const std::string& id = asked.id;
-  const std::string pattern = KeptPattern(asked.pattern);
   absl::StatusOr<Pin> pinned = mounts_.PinDocument(id);
   // Deleted meanwhile: what is sent now is new.
   if (absl::IsNotFound(pinned.status())) return absl::AbortedError(kDeleted);
   ASSIGN_OR_RETURN(Pin pin, std::move(pinned));
-  if (pin->info().fingerprint != context_.model.fingerprint()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "document \"", id, "\" exists, read by a model with fingerprint ", pin->info().fingerprint,
-        "; this model has ", context_.model.fingerprint(), ": docs refresh reads it again"));
-  }
-  if (pin->info().pattern != pattern) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("document \"", id, "\" exists, made under the pattern ", pin->info().pattern,
-                     "; asked for ", pattern));
-  }
-  auto check = std::make_shared<ReingestCheck>(context_.store, context_.thread, context_.counters,
-                                               std::move(pin), asked.from_tokens, asked.metadata);
+  RETURN_IF_ERROR(CheckComparable(context_, pin->info(), asked.pattern));
+  auto check =
+      std::make_shared<ReingestCheck>(context_, std::move(pin), asked.from_tokens, asked.metadata);
   MutexLock lock(mutex_);
   if (closed_) return absl::UnavailableError("the engine is shutting down");
   std::erase_if(checks_, [](const auto& entry) { return entry.expired(); });
   checks_.push_back(check);
-  return std::make_unique<Check>(std::move(check));
+  return std::make_unique<HeldStream>(
+      check, [check](const absl::Status& status) { check->Close(status); });
 }
 
 // The id is free again once the ingest thread has done all that was posted for the job before.

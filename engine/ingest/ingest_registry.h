@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "base/sync/mutex.h"
 #include "engine/ingest/ingest.h"
+#include "engine/ingest/ingest_begin.h"
 #include "engine/ingest/reingest.h"
 #include "engine/session/mounts.h"
 #include "engine/step/scheduler.h"
@@ -68,8 +69,6 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
   void Shutdown(const absl::Status& status);
 
  private:
-  class Stream;
-  class Check;
   class Hold;
   struct Import {
     std::string peer;
@@ -82,32 +81,17 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
     bool closing = false;            // a closure on the ingest thread will erase it
   };
 
-  // The document to be written. What refreshes or appends to another outlives the stream's begin.
-  struct Asked {
-    const std::string& id;
-    bool from_tokens = false;
-    const model::LocalPatterns& pattern;
-    const Origin& origin;
-    const store::DocumentInfo* refreshes = nullptr;  // null: no refresh
-    const std::optional<Replacement>& replacement = std::nullopt;
-    Pin appends_to = nullptr;  // null: the input is the whole document
-    std::optional<std::string> metadata = std::nullopt;
-  };
-  absl::StatusOr<IngestQuota> QuotaOf(const Asked& asked) const;
-  // Returns the pattern under which documents are kept; empty if they are no prefixes.
-  std::string KeptPattern(const model::LocalPatterns& pattern) const;
-  absl::StatusOr<store::IngestProgress> BeginInStore(const Asked& asked);
-  absl::StatusOr<store::IngestProgress> BeginReplacement(const Asked& asked);
-  absl::StatusOr<std::unique_ptr<IngestStream>> Open(const Asked& asked);
+  absl::StatusOr<IngestQuota> QuotaOf(const AskedIngest& asked) const;
+  absl::StatusOr<std::unique_ptr<IngestStream>> Open(const AskedIngest& asked);
 
   absl::Status CheckPlaces(const std::string& peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status CheckNotImported(const std::string& id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckNotWritten(const std::string& id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CloseFailed(const std::string& id);
   absl::Status Reserve(const std::string& id, const std::string& peer);
   std::vector<std::string> OpenIds() const;
   void Forget(const std::string& id);
   void DropRecord(const std::string& id);
-  absl::StatusOr<std::unique_ptr<IngestStream>> BeginCheck(const Asked& asked);
+  absl::StatusOr<std::unique_ptr<IngestStream>> BeginCheck(const AskedIngest& asked);
   void Close(const std::string& id, const std::shared_ptr<IngestJob>& job);
 
   const IngestContext context_;

@@ -7,172 +7,143 @@
 #include "absl/strings/str_cat.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "base/sync/mutex.h"
 
 namespace recollect::engine {
 
-struct ReingestCheck::State {
-  State(store::DocumentStore& store_in, std::shared_ptr<Executor> thread_in, Counters& counters_in,
-        Pin pin_in, bool from_tokens_in, std::optional<std::string> metadata_in)
-      : store(store_in),
-        thread(std::move(thread_in)),
-        counters(counters_in),
-        info(pin_in->info()),
-        from_tokens(from_tokens_in),
-        metadata(std::move(metadata_in)),
-        pin(std::move(pin_in)) {}
-
-  int64_t length() const { return from_tokens ? info.tokens : info.bytes; }
-  const char* unit() const { return from_tokens ? " tokens" : " bytes"; }
-
-  absl::Status Other(absl::string_view what) const {
-    return absl::AlreadyExistsError(
-        absl::StrCat("document \"", info.id, "\" exists with other content: ", what));
-  }
-
-  template <typename Content>
-  void Append(std::shared_ptr<State> self, int64_t offset, Content content,
-              IngestStream::AppendDone done) {
-    auto shared = std::make_shared<Content>(std::move(content));
-    const auto work = [self, offset, shared, done] {
-      const absl::Status status =
-          OrExhausted("comparing", [&] { return self->Compare(offset, *shared); });
-      if (status.ok()) {
-        done(self->Status());
-      } else {
-        done(status);
-      }
-    };
-    if (!thread->Post(work)) done(absl::UnavailableError("the engine is shutting down"));
-  }
-
-  // The first difference decides for good.
-  template <typename Content>
-  absl::Status Compare(int64_t offset, const Content& content) {
-    MutexLock lock(mutex);
-    RETURN_IF_ERROR(failed);
-    if (offset != accepted) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("piece.offset: ", offset, ", expected ", accepted));
-    }
-    failed = CompareWithStored(content);
-    counters.CountError(failed);
-    if (failed.ok()) accepted += static_cast<int64_t>(content.size());
-    return failed;
-  }
-
-  absl::StatusOr<std::string> Stored(const std::string&, int64_t begin, int64_t end) {
-    return store.ReadText(info.owner, begin, end);
-  }
-  absl::StatusOr<std::vector<int32_t>> Stored(const std::vector<int32_t>&, int64_t begin,
-                                              int64_t end) {
-    return store.ReadTokens(info.owner, begin, end);
-  }
-
-  template <typename Content>
-  absl::Status CompareWithStored(const Content& content) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-    constexpr bool kTokens = !std::is_same_v<Content, std::string>;
-    if (kTokens != from_tokens) {
-      return absl::InvalidArgumentError("text and token ids cannot be mixed in one stream");
-    }
-    if (from_tokens != info.from_tokens) {
-      return Other(info.from_tokens ? "it was ingested as token ids" : "it was ingested as text");
-    }
-    const int64_t end = accepted + static_cast<int64_t>(content.size());
-    const int64_t stored_end = std::min(end, length());
-    ASSIGN_OR_RETURN(const Content stored, Stored(content, accepted, stored_end));
-    const auto [mine, theirs] =
-        std::mismatch(content.begin(), content.begin() + (stored_end - accepted), stored.begin());
-    if (theirs != stored.end()) {
-      return Other(
-          absl::StrCat("first difference at offset ", accepted + (theirs - stored.begin())));
-    }
-    if (end > length()) {
-      return Other(absl::StrCat("it has ", length(), unit(), ", the input at least ", end));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::StatusOr<store::DocumentInfo> Finish() {
-    MutexLock lock(mutex);
-    RETURN_IF_ERROR(failed);
-    if (from_tokens != info.from_tokens) {
-      return Other(info.from_tokens ? "it was ingested as token ids" : "it was ingested as text");
-    }
-    if (accepted != length()) {
-      return Other(absl::StrCat("it has ", length(), unit(), ", the input ", accepted));
-    }
-    return Described();
-  }
-
-  // Returns the document with its metadata as it is now. It may have been deleted or replaced
-  // meanwhile: then as it was compared.
-  absl::StatusOr<store::DocumentInfo> Described() {
-    auto now = store.Get(info.id);
-    if (now.ok() && now->owner == info.owner && metadata.has_value()) {
-      now = store.ChangeMetadata(info.id, [&](const std::string&) { return *metadata; });
-    }
-    if (absl::IsNotFound(now.status()) || (now.ok() && now->owner != info.owner)) return info;
-    counters.CountError(now.status());
-    return now;
-  }
-
-  IngestStatus Status() {
-    MutexLock lock(mutex);
-    IngestStatus status;
-    status.accepted_offset = accepted;
-    status.bytes = info.bytes;
-    status.tokens = info.tokens;
-    status.chunks = info.chunks;
-    return status;
-  }
-
-  store::DocumentStore& store;
-  const std::shared_ptr<Executor> thread;
-  Counters& counters;
-  const store::DocumentInfo info;
-  const bool from_tokens;
-  const std::optional<std::string> metadata;
-  Mutex mutex;
-  Pin pin ABSL_GUARDED_BY(mutex);
-  int64_t accepted ABSL_GUARDED_BY(mutex) = 0;
-  absl::Status failed ABSL_GUARDED_BY(mutex);
-};
-
-ReingestCheck::ReingestCheck(store::DocumentStore& store, std::shared_ptr<Executor> thread,
-                             Counters& counters, Pin pin, bool from_tokens,
+ReingestCheck::ReingestCheck(const IngestContext& context, Pin pin, bool from_tokens,
                              std::optional<std::string> metadata)
-    : state_(std::make_shared<State>(store, std::move(thread), counters, std::move(pin),
-                                     from_tokens, std::move(metadata))) {}
-
-ReingestCheck::~ReingestCheck() { Close(absl::CancelledError("the stream was closed")); }
+    : store_(context.store),
+      thread_(context.thread),
+      counters_(context.counters),
+      info_(pin->info()),
+      from_tokens_(from_tokens),
+      metadata_(std::move(metadata)),
+      pin_(std::move(pin)) {}
 
 void ReingestCheck::Close(const absl::Status& status) {
   Pin pin;  // let go outside the lock
-  MutexLock lock(state_->mutex);
-  std::swap(pin, state_->pin);
-  if (state_->failed.ok()) state_->failed = status;
+  MutexLock lock(mutex_);
+  std::swap(pin, pin_);
+  if (failed_.ok()) failed_ = status;
 }
 
-IngestStatus ReingestCheck::status() const { return state_->Status(); }
+IngestStatus ReingestCheck::status() const {
+  MutexLock lock(mutex_);
+  IngestStatus status;
+  status.accepted_offset = accepted_;
+  status.bytes = info_.bytes;
+  status.tokens = info_.tokens;
+  status.chunks = info_.chunks;
+  return status;
+}
 
 void ReingestCheck::Append(int64_t offset, std::string text, AppendDone done) {
-  state_->Append(state_, offset, std::move(text), std::move(done));
+  Post(offset, std::move(text), std::move(done));
 }
 
 void ReingestCheck::AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) {
-  state_->Append(state_, offset, std::move(tokens), std::move(done));
+  Post(offset, std::move(tokens), std::move(done));
 }
 
 // Nothing is written.
 void ReingestCheck::Commit(AppendDone done) {
-  state_->Append(state_, status().accepted_offset, std::string(), std::move(done));
+  Post(status().accepted_offset, std::string(), std::move(done));
 }
 
 void ReingestCheck::Finish(std::function<void(absl::StatusOr<store::DocumentInfo>)> done) {
-  if (!state_->thread->Post([state = state_, done] { done(state->Finish()); })) {
+  if (!thread_->Post([self = shared_from_this(), done] { done(self->End()); })) {
     done(absl::UnavailableError("the engine is shutting down"));
   }
+}
+
+template <typename Content>
+void ReingestCheck::Post(int64_t offset, Content content, AppendDone done) {
+  auto shared = std::make_shared<Content>(std::move(content));
+  const auto work = [self = shared_from_this(), offset, shared, done] {
+    const absl::Status status =
+        OrExhausted("comparing", [&] { return self->Compare(offset, *shared); });
+    if (status.ok()) {
+      done(self->status());
+    } else {
+      done(status);
+    }
+  };
+  if (!thread_->Post(work)) done(absl::UnavailableError("the engine is shutting down"));
+}
+
+absl::Status ReingestCheck::Other(absl::string_view what) const {
+  return absl::AlreadyExistsError(
+      absl::StrCat("document \"", info_.id, "\" exists with other content: ", what));
+}
+
+absl::Status ReingestCheck::CheckKind() const {
+  if (from_tokens_ == info_.from_tokens) return absl::OkStatus();
+  return Other(info_.from_tokens ? "it was ingested as token ids" : "it was ingested as text");
+}
+
+// The first difference decides for good.
+template <typename Content>
+absl::Status ReingestCheck::Compare(int64_t offset, const Content& content) {
+  MutexLock lock(mutex_);
+  RETURN_IF_ERROR(failed_);
+  if (offset != accepted_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("piece.offset: ", offset, ", expected ", accepted_));
+  }
+  failed_ = CompareWithStored(content);
+  counters_.CountError(failed_);
+  if (failed_.ok()) accepted_ += std::ssize(content);
+  return failed_;
+}
+
+absl::StatusOr<std::string> ReingestCheck::Stored(const std::string&, int64_t begin, int64_t end) {
+  return store_.ReadText(info_.owner, begin, end);
+}
+absl::StatusOr<std::vector<int32_t>> ReingestCheck::Stored(const std::vector<int32_t>&,
+                                                           int64_t begin, int64_t end) {
+  return store_.ReadTokens(info_.owner, begin, end);
+}
+
+template <typename Content>
+absl::Status ReingestCheck::CompareWithStored(const Content& content) {
+  constexpr bool kTokens = !std::is_same_v<Content, std::string>;
+  if (kTokens != from_tokens_) {
+    return absl::InvalidArgumentError("text and token ids cannot be mixed in one stream");
+  }
+  RETURN_IF_ERROR(CheckKind());
+  const int64_t end = accepted_ + std::ssize(content);
+  const int64_t stored_end = std::min(end, length());
+  ASSIGN_OR_RETURN(const Content stored, Stored(content, accepted_, stored_end));
+  const auto [mine, theirs] =
+      std::mismatch(content.begin(), content.begin() + (stored_end - accepted_), stored.begin());
+  if (theirs != stored.end()) {
+    return Other(
+        absl::StrCat("first difference at offset ", accepted_ + (theirs - stored.begin())));
+  }
+  if (end > length()) {
+    return Other(absl::StrCat("it has ", length(), unit(), ", the input at least ", end));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<store::DocumentInfo> ReingestCheck::End() {
+  MutexLock lock(mutex_);
+  RETURN_IF_ERROR(failed_);
+  RETURN_IF_ERROR(CheckKind());
+  if (accepted_ == length()) return Described();
+  return Other(absl::StrCat("it has ", length(), unit(), ", the input ", accepted_));
+}
+
+// Returns the document with its metadata as it is now. It may have been deleted or replaced
+// meanwhile: then as it was compared.
+absl::StatusOr<store::DocumentInfo> ReingestCheck::Described() {
+  auto now = store_.Get(info_.id);
+  if (now.ok() && now->owner == info_.owner && metadata_.has_value()) {
+    now = store_.ChangeMetadata(info_.id, [&](const std::string&) { return *metadata_; });
+  }
+  if (absl::IsNotFound(now.status()) || (now.ok() && now->owner != info_.owner)) return info_;
+  counters_.CountError(now.status());
+  return now;
 }
 
 }  // namespace recollect::engine

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/sync/executor.h"
-#include "engine/counters.h"
+#include "base/sync/mutex.h"
+#include "engine/ingest/ingest_context.h"
 #include "engine/session/mounts.h"
 #include "engine/streams.h"
 #include "store/document_store.h"
@@ -20,11 +20,11 @@
 namespace recollect::engine {
 
 // Thread-safe.
-class ReingestCheck final : public IngestStream {
+class ReingestCheck final : public IngestStream,
+                            public std::enable_shared_from_this<ReingestCheck> {
  public:
-  ReingestCheck(store::DocumentStore& store, std::shared_ptr<Executor> thread, Counters& counters,
-                Pin pin, bool from_tokens, std::optional<std::string> metadata = {});
-  ~ReingestCheck() override;
+  ReingestCheck(const IngestContext& context, Pin pin, bool from_tokens,
+                std::optional<std::string> metadata);
 
   IngestStatus status() const override;
   void Append(int64_t offset, std::string text, AppendDone done) override;
@@ -36,8 +36,32 @@ class ReingestCheck final : public IngestStream {
   void Close(const absl::Status& status);
 
  private:
-  struct State;
-  const std::shared_ptr<State> state_;
+  int64_t length() const { return from_tokens_ ? info_.tokens : info_.bytes; }
+  const char* unit() const { return from_tokens_ ? " tokens" : " bytes"; }
+  absl::Status Other(absl::string_view what) const;
+  absl::Status CheckKind() const;
+  template <typename Content>
+  void Post(int64_t offset, Content content, AppendDone done);
+  template <typename Content>
+  absl::Status Compare(int64_t offset, const Content& content);
+  template <typename Content>
+  absl::Status CompareWithStored(const Content& content) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<std::string> Stored(const std::string&, int64_t begin, int64_t end);
+  absl::StatusOr<std::vector<int32_t>> Stored(const std::vector<int32_t>&, int64_t begin,
+                                              int64_t end);
+  absl::StatusOr<store::DocumentInfo> Described();
+  absl::StatusOr<store::DocumentInfo> End();
+
+  store::DocumentStore& store_;
+  const std::shared_ptr<Executor> thread_;
+  Counters& counters_;
+  const store::DocumentInfo info_;
+  const bool from_tokens_;
+  const std::optional<std::string> metadata_;
+  mutable Mutex mutex_;
+  Pin pin_ ABSL_GUARDED_BY(mutex_);
+  int64_t accepted_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status failed_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace recollect::engine

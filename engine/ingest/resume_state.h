@@ -15,20 +15,21 @@
 namespace recollect::engine {
 
 struct ResumeState {
-  int64_t tokens = 0;                // encoded tokens
-  int64_t text_end = 0;              // bytes of text that they cover
-  std::vector<int32_t> pending_ids;  // decided by the input before the commit's offset, not encoded
-  std::vector<int32_t> pending_bytes;  // bytes of text of each
-  std::string local_state;             // model::LocalState::Serialize; empty before the first token
+  int64_t tokens = 0;    // encoded tokens
+  int64_t text_end = 0;  // bytes of text that they cover
+  std::vector<int32_t> pending_ids =
+      {};  // decided by the input before the commit's offset, not encoded
+  std::vector<int32_t> pending_bytes = {};  // bytes of text of each
+  std::string local_state = {};  // model::LocalState::Serialize; empty before the first token
 };
 
 // Where the reading of a document that is appended to goes on: a place near its end up to which no
 // later text changes anything. The store keeps it with the document as opaque bytes.
 struct AppendPoint {
   int64_t chunks = 0;
-  int64_t bytes = 0;         // of text, as far as the resume state knows of it
-  int64_t input_offset = 0;  // from which the document's input is read again
-  std::string resume_state;  // EncodeResumeState of what an ingest committed there would have
+  int64_t bytes = 0;              // of text, as far as the resume state knows of it
+  int64_t input_offset = 0;       // from which the document's input is read again
+  std::string resume_state = {};  // EncodeResumeState of what an ingest committed there would have
 };
 
 std::string EncodeResumeState(const ResumeState& state);

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "engine/ingest/ingest_input.h"
 #include "engine/step/limits.h"
 #include "model/text/tokenizer.h"
 
@@ -31,9 +30,8 @@ absl::Status CheckLayerNumbers(const model::ModelConfig& config, const char* nam
 absl::StatusOr<std::vector<int32_t>> TokensOf(const model::Model& model, const Prompt& prompt,
                                               bool continues) {
   if (prompt.text.empty()) {
-    InputReader reader(model, 0);
-    ASSIGN_OR_RETURN(DecidedTokens checked, reader.ReadTokens(prompt.tokens));
-    return std::move(checked.ids);
+    RETURN_IF_ERROR(CheckTokenIds(model.config(), prompt.tokens));
+    return prompt.tokens;
   }
   if (model.tokenizer() == nullptr) {
     return absl::FailedPreconditionError("text, but the model has no tokenizer");
@@ -50,6 +48,20 @@ absl::StatusOr<std::vector<int32_t>> TokensOf(const model::Model& model, const P
 }
 
 }  // namespace
+
+absl::Status CheckTokenIds(const model::ModelConfig& config, std::span<const int32_t> tokens,
+                           int64_t before) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const int32_t id = tokens[i];
+    const bool known = id >= 0 && id < config.vocab_size;
+    // All that a generation may emit is taken, the end of text too: its output can be input again.
+    if (known && id != config.lmk_id && id != config.unk_id) continue;
+    return absl::InvalidArgumentError(absl::StrCat("token ", before + static_cast<int64_t>(i),
+                                                   ": id ", id, " is ",
+                                                   known ? "reserved" : "unknown"));
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::vector<int32_t>> PromptTokens(const model::Model& model, const Prompt& prompt,
                                                   absl::string_view field, bool continues) {

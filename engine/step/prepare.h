@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,11 @@
 #include "model/model.h"
 
 namespace recollect::engine {
+
+// Names an id that is reserved or unknown, and its number among all tokens, of which `before`
+// precede these.
+absl::Status CheckTokenIds(const model::ModelConfig& config, std::span<const int32_t> tokens,
+                           int64_t before = 0);
 
 // The tokens of a prompt, which errors call `field`; FAILED_PRECONDITION for text when the model
 // has no tokenizer, INVALID_ARGUMENT for ids that are reserved or unknown. `continues`: the session

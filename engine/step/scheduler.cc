@@ -62,14 +62,14 @@ void Scheduler::Submit(std::shared_ptr<Request> request) {
   waker()();
 }
 
-void Scheduler::AddIngest(std::shared_ptr<IngestWork> work) {
+void Scheduler::AddIngest(std::shared_ptr<SliceSource> ingest) {
   MutexLock lock(mutex_);
-  ingests_.push_back(std::move(work));
+  ingests_.push_back(std::move(ingest));
 }
 
-void Scheduler::RemoveIngest(const IngestWork* work) {
+void Scheduler::RemoveIngest(const SliceSource* ingest) {
   MutexLock lock(mutex_);
-  std::erase_if(ingests_, [work](const auto& entry) { return entry.get() == work; });
+  std::erase_if(ingests_, [ingest](const auto& entry) { return entry.get() == ingest; });
 }
 
 void Scheduler::FailAll(const absl::Status& status) {
@@ -291,26 +291,26 @@ void Scheduler::End(Running& running, const absl::Status& status) {
 }
 
 bool Scheduler::RunIngest() {
-  std::shared_ptr<IngestWork> work;
+  std::shared_ptr<SliceSource> ingest;
   TurnObserver observer;
   {
     MutexLock lock(mutex_);
     for (size_t i = 0; i < ingests_.size(); ++i) {
       const size_t at = (next_ingest_ + i) % ingests_.size();
       if (!ingests_[at]->HasSlice()) continue;
-      work = ingests_[at];
+      ingest = ingests_[at];
       next_ingest_ = at + 1;
       break;
     }
     observer = observer_;
   }
-  if (work == nullptr) return false;
+  if (ingest == nullptr) return false;
   const bool shared = std::ranges::any_of(
       running_, [](const auto& running) { return !running->request->prefilling(); });
   const double begin = Now();
   CheckRoom().IgnoreError();  // the ingest looks itself
-  work->RunSlice(shared ? std::min(options_.shared_slice_tokens, options_.ingest_slice_tokens)
-                        : options_.ingest_slice_tokens);
+  ingest->RunSlice(shared ? std::min(options_.shared_slice_tokens, options_.ingest_slice_tokens)
+                          : options_.ingest_slice_tokens);
   steps_due_s_ = Now() - begin;
   if (observer) observer(TurnKind::kIngestSlice, 0);
   return true;

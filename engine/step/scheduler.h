@@ -26,19 +26,11 @@
 #include "engine/counters.h"
 #include "engine/session/state_budget.h"
 #include "engine/step/request.h"
+#include "engine/step/slice_source.h"
 #include "engine/step/step.h"
 #include "engine/types.h"
 
 namespace recollect::engine {
-
-// The work of an ingest that the scheduler runs, on its thread.
-class IngestWork {
- public:
-  virtual ~IngestWork() = default;
-  virtual bool HasSlice() = 0;
-  // Runs at most `most_tokens` tokens, but at least one block.
-  virtual void RunSlice(int64_t most_tokens) = 0;
-};
 
 struct SchedulerOptions {
   int64_t prefill_slice_tokens = 512;
@@ -65,8 +57,8 @@ class Scheduler {
 
   void Start();
   void Submit(std::shared_ptr<Request> request);
-  void AddIngest(std::shared_ptr<IngestWork> work);
-  void RemoveIngest(const IngestWork* work);
+  void AddIngest(std::shared_ptr<SliceSource> ingest);
+  void RemoveIngest(const SliceSource* ingest);
 
   // Wakes the loop. May be called on any thread, also after Stop.
   std::function<void()> waker();
@@ -129,7 +121,7 @@ class Scheduler {
 
   Mutex mutex_;
   std::deque<std::shared_ptr<Request>> inbox_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::shared_ptr<IngestWork>> ingests_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<SliceSource>> ingests_ ABSL_GUARDED_BY(mutex_);
   size_t next_ingest_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status fail_all_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

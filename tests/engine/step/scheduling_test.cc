@@ -79,7 +79,7 @@ TEST(SchedulingTest, AStreamWaitsForAtMostOneIngestSlice) {
 }
 
 // An ingest whose slices take 20 ms each.
-class SlowIngest final : public IngestWork {
+class SlowIngest final : public SliceSource {
  public:
   explicit SlowIngest(int slices) : left_(slices) {}
   bool HasSlice() override { return left_ > 0; }

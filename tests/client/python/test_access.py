@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 import recollect
-from test_client import Server
+from serving import Server
 
 
 def make_key(file, name, *flags):

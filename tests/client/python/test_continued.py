@@ -2,7 +2,7 @@
 import pytest
 import recollect
 from recollect import _messages
-from test_client import TEXT, Server
+from serving import TEXT, Server
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def generate(client, temperature, mounts, before=()):
     arguments = {"max_tokens": 200, "temperature": temperature, "seed": 3, "ignore_eos": True}
     request = _messages.generate_request("The pass key of Ahab is", 0, _messages.session(mounts, None), arguments)
     request.generated.ids.extend(before)
-    return [*before, *(token for response in client._generation.Generate(request) for token in response.tokens.ids)]
+    return [*before, *(token for response in client._core.generation.Generate(request) for token in response.tokens.ids)]
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.9])

@@ -5,7 +5,7 @@ import time
 
 import pytest
 import recollect
-from test_client import TEXT, Server
+from serving import TEXT, Server
 
 ASKED = {"prompt": "The pass key of Ahab is", "mounts": ["novel"], "max_tokens": 800, "temperature": 0.9, "seed": 3,
          "ignore_eos": True, "retrievals": True}

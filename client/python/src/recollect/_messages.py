@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from google.protobuf.message import Message
 
-from recollect import types
+from recollect import errors, types
 from recollect.v1 import documents_pb2 as documents
 from recollect.v1 import generation_pb2 as generation
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 M = TypeVar("M", bound=Message)
 Prompt = str | Sequence[int] | Sequence[types.Message]
 
-CHAT_DEFAULTS: dict[str, Any] = {"max_tokens": 512, "retrievals": True}
+CHAT_DEFAULTS: types.GenerateArguments = {"max_tokens": 512, "retrievals": True}
 
 _NESTED: dict[str, type[Any]] = {"Document": types.Document, "Hit": types.Hit, "Retrieval": types.Retrieval,
                                  "Saved": types.Saved, "Usage": types.Usage}
@@ -179,6 +179,13 @@ def read_text(id: str, begin: int, end: int) -> list[documents.ReadTextRequest]:
     most = 1 << 20
     return [documents.ReadTextRequest(id=id, begin=b, end=min(b + most, end))
             for b in range(begin, max(end, begin + 1), most)]
+
+
+def whole(document: types.Document | None) -> types.Document:
+    """What a stream ended with."""
+    if document is None:
+        raise errors.Internal("the stream ended without a document")
+    return document
 
 
 def event(response: generation.GenerateResponse) -> types.Event | None:

@@ -13,10 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import grpc
-
 from recollect import _messages, errors, types
-from recollect.v1 import documents_pb2 as documents
 from recollect.v1 import generation_pb2 as generation
 
 LOG = logging.getLogger("recollect")
@@ -218,8 +215,7 @@ class Answer:
 class History:
     """What a session of several servers has read, from which it is opened again at another."""
 
-    def __init__(self, options: documents.SessionOptions) -> None:
-        self.options = options
+    def __init__(self) -> None:
         self._answers: list[Answer] = []
         self._failure: errors.RecollectError | None = None
 
@@ -262,10 +258,3 @@ def check_ended(response: generation.GenerateResponse, turn: generation.Generate
         raise errors.FailedPrecondition(
             f"after {len(turn.generated.ids)} tokens, where an answer in this session had ended, this server goes on: "
             "it has another model or another kind of CPU")
-
-
-def connect(module: Any, target: str, credentials: grpc.ChannelCredentials | None, options: ChannelOptions) -> Any:
-    """A channel of grpc or grpc.aio."""
-    if credentials is None:
-        return module.insecure_channel(target, options=options)
-    return module.secure_channel(target, credentials, options=options)

@@ -6,7 +6,7 @@ import io
 import os
 from types import TracebackType
 
-from recollect import errors, types
+from recollect import _messages, types
 from recollect._messages import decode
 from recollect.v1 import documents_pb2 as documents
 
@@ -48,14 +48,13 @@ class Target:
         self._file.write(response.data)
 
     def finish(self) -> types.Document:
-        if self.document is None:
-            raise errors.Internal("the stream ended without a document")
+        document = _messages.whole(self.document)
         if self._path is not None:
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
             os.rename(self._partial, self._path)
-        return self.document
+        return document
 
 
 class Import:

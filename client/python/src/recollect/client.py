@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import os
-import queue
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Unpack
 
-import grpc
-
-from recollect import _connection, _messages, _replicas, _transfer, _upload, errors, types
+from recollect import _transfer, _upload, types
+from recollect._calls import Calls
 from recollect._generation import Generation, Session
-from recollect._messages import Prompt, decode
-from recollect.v1 import admin_pb2, admin_pb2_grpc, documents_pb2, documents_pb2_grpc
-from recollect.v1 import generation_pb2, generation_pb2_grpc
+from recollect._io import Blocking, run
+from recollect._messages import Prompt
+from recollect.v1 import admin_pb2
 
 
 class Client:
     """Calls of a server at `address`, "host:port", or of several (replicas): "a:50051,b:50051", or a
-    name with several addresses. Thread-safe: calls run concurrently on one connection. `timeout`, in seconds, is for each call but those that carry documents. `api_key`: for a server that asks
-    for keys. `tls_ca`: file of certificates (PEM) that are trusted, for a server that speaks TLS.
+    name with several addresses. Thread-safe: calls run concurrently on one connection. `timeout`, in
+    seconds, is for each call but those that carry documents. `api_key`: for a server that asks for
+    keys. `tls_ca`: file of certificates (PEM) that are trusted, for a server that speaks TLS.
 
     Errors are exceptions of recollect.errors. Calls that only read are repeated for some seconds
     while no server answers. With several servers a generation goes on at another one when its own is
@@ -32,18 +30,7 @@ class Client:
     def __init__(self, address: str = "localhost:50051", *, timeout: float | None = None,
                  api_key: str | None = None,
                  tls_ca: str | os.PathLike[str] | None = None) -> None:
-        self._address = address
-        self._timeout = timeout
-        self._metadata = _connection.metadata(api_key)
-        self._credentials = _connection.credentials(tls_ca)
-        self._replicas = _replicas.find(address)
-        self._pinned: dict[str, Any] = {}  # channels to one server each, by target
-        target, options = ((address, _messages.CHANNEL_OPTIONS) if self._replicas is None
-                           else self._replicas.channel())
-        self._channel = _replicas.connect(grpc, target, self._credentials, options)
-        self._documents = documents_pb2_grpc.DocumentsStub(self._channel)
-        self._generation = generation_pb2_grpc.GenerationStub(self._channel)
-        self._admin = admin_pb2_grpc.AdminStub(self._channel)
+        self._core = Calls(Blocking(), address, timeout, api_key, tls_ca)
 
     def __enter__(self) -> Client:
         return self
@@ -53,25 +40,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        self._channel.close()
-        for channel in self._pinned.values():
-            channel.close()
-
-    def _patience(self) -> _replicas.Patience | None:
-        return None if self._replicas is None else _replicas.Patience(self._replicas)
-
-    def _to(self, address: _replicas.Address) -> Any:
-        """Stub of the server there alone."""
-        if address.target not in self._pinned:
-            target, options = address.channel()
-            self._pinned[address.target] = _replicas.connect(grpc, target, self._credentials, options)
-        return generation_pb2_grpc.GenerationStub(self._pinned[address.target])
-
-    def _call(self, method: Any, request: Any) -> Any:
-        try:
-            return method(request, timeout=self._timeout, metadata=self._metadata)
-        except grpc.RpcError as error:
-            raise errors.from_grpc(error, address=self._address, timeout=self._timeout) from None
+        run(self._core.close())
 
     def ingest(
         self,
@@ -94,90 +63,34 @@ class Client:
         `replace`: the document takes the place of the one of this id, if there is one, when it is
         whole; an ingest that was broken off begins again. `append`: the document of this id, if
         there is one, goes on with this input; readers see the shorter one until all of it is read.
-        Unavailable where the answer was lost: the document may have been appended to.
-        whole; an ingest that was broken off begins again. `metadata`: what to find the document by;
-        without, a document that is there keeps its own.
+        Unavailable where the answer was lost: the document may have been appended to. `metadata`:
+        what to find the document by; without, a document that is there keeps its own.
         """
-        upload_source = _upload.Source(source, id)
-        try:
-            for retry in range(retries + 1):
-                upload = _upload.Upload(upload_source, options, replace, append, metadata)
-                try:
-                    return self._ingest_once(upload, progress)
-                except (errors.Unavailable, errors.Aborted):
-                    if retry == retries or upload.may_have_appended:
-                        raise
-                time.sleep(_upload.backoff(retry))
-            raise AssertionError("retries: negative")
-        finally:
-            upload_source.close()
-
-    def _ingest_once(self, upload: _upload.Upload,
-                     progress: Callable[[types.Progress], None] | None) -> types.Document:
-        requests: queue.SimpleQueue[documents_pb2.IngestRequest | None] = queue.SimpleQueue()
-        requests.put(upload.header())
-        call = self._documents.Ingest(iter(requests.get, None), metadata=self._metadata)
-        try:
-            for response in call:
-                request = upload.answer(response)
-                if request is not None:
-                    requests.put(request)
-                if progress is not None:
-                    progress(decode(types.Progress, response.progress))
-                if upload.document is not None:
-                    requests.put(None)
-        except grpc.RpcError as error:
-            raise errors.from_grpc(error) from None
-        finally:
-            requests.put(None)
-            call.cancel()  # harmless at the end
-        if upload.document is None:
-            raise errors.Internal("the stream ended without a document")
-        return upload.document
+        return run(self._core.ingest(source, id, options, progress, retries, replace, append, metadata))
 
     def documents(self, filter: types.Filter | None = None) -> list[types.Document]:
         """All documents, in byte order of their ids; with a filter those whose metadata matches."""
-        request = documents_pb2.ListDocumentsRequest(filter=_messages.filter_text("filter", filter))
-        return [decode(types.Document, d)
-                for page in self._pages(self._documents.ListDocuments, request)
-                for d in page.documents]
+        return run(self._core.list_documents(filter))
 
     def set_metadata(self, id: str, metadata: Mapping[str, Any], *, patch: bool = False) -> types.Document:
         """Replaces a document's metadata; with `patch` sets these keys and removes those that are
         None."""
-        return decode(types.Document, self._call(
-            self._documents.SetMetadata, _messages.set_metadata(id, metadata, patch)))
+        return run(self._core.set_metadata(id, metadata, patch))
 
     def ingests(self) -> list[types.UnfinishedIngest]:
         """All ingests that were begun and not finished."""
-        return [decode(types.UnfinishedIngest, i)
-                for page in self._pages(self._documents.ListIngests,
-                                        documents_pb2.ListIngestsRequest())
-                for i in page.ingests]
-
-    def _pages(self, method: Any, request: Any) -> Iterator[Any]:
-        request.page_size = 1000
-        while True:
-            page = self._call(method, request)
-            yield page
-            if not page.next_page_token:
-                return
-            request.page_token = page.next_page_token
+        return run(self._core.ingests())
 
     def document(self, id: str) -> types.Document:
-        return decode(types.Document, self._call(
-            self._documents.GetDocument, documents_pb2.GetDocumentRequest(id=id)))
+        return run(self._core.document(id))
 
     def delete(self, id: str) -> None:
         """Removes a document, or an unfinished ingest. Sessions that mount it keep it."""
-        self._call(self._documents.DeleteDocument, documents_pb2.DeleteDocumentRequest(id=id))
+        run(self._core.delete(id))
 
     def text(self, id: str, begin: int = 0, end: int | None = None) -> bytes:
         """Bytes [begin, end) of a document's text; unless told, all of it."""
-        if end is None:
-            end = self.document(id).bytes
-        return b"".join(self._call(self._documents.ReadText, request).text
-                        for request in _messages.read_text(id, begin, end))
+        return run(self._core.text(id, begin, end))
 
     def refresh_document(self, id: str, *,
                          progress: Callable[[types.Progress], None] | None = None) -> types.Document:
@@ -186,22 +99,7 @@ class Client:
         Until it is done the document stays as it was. One that is broken off is resumed by the next
         call. Without the timeout of other calls, like the next two.
         """
-        call = self._documents.RefreshDocument(documents_pb2.RefreshDocumentRequest(id=id),
-                                               metadata=self._metadata)
-        document = None
-        try:
-            for response in call:
-                if response.HasField("document"):
-                    document = decode(types.Document, response.document)
-                elif progress is not None:
-                    progress(decode(types.Progress, response.progress))
-        except grpc.RpcError as error:
-            raise errors.from_grpc(error) from None
-        finally:
-            call.cancel()  # harmless at the end
-        if document is None:
-            raise errors.Internal("the stream ended without a document")
-        return document
+        return run(self._core.refresh_document(id, progress))
 
     def export_document(self, id: str, target: _transfer.Output) -> types.Document:
         """Writes a document as a file, from which another server with the same model can import it.
@@ -209,17 +107,7 @@ class Client:
         `target` is a path, which must not exist and has a file once that is whole, or an open binary
         file.
         """
-        with _transfer.Target(target) as out:
-            call = self._documents.ExportDocument(documents_pb2.ExportDocumentRequest(id=id),
-                                                  metadata=self._metadata)
-            try:
-                for response in call:
-                    out.take(response)
-            except grpc.RpcError as error:
-                raise errors.from_grpc(error) from None
-            finally:
-                call.cancel()  # harmless at the end
-            return out.finish()
+        return run(self._core.export_document(id, target))
 
     def import_document(self, source: _transfer.File, *, id: str | None = None,
                         progress: Callable[[int], None] | None = None) -> types.Document:
@@ -229,24 +117,7 @@ class Client:
         one in the file). `progress` is called with the bytes that the server has taken. Not to be
         resumed: nothing is left of an import that was broken off.
         """
-        transfer = _transfer.Import(source, id)
-        requests: queue.SimpleQueue[documents_pb2.ImportDocumentRequest | None] = queue.SimpleQueue()
-        requests.put(transfer.header())
-        call = self._documents.ImportDocument(iter(requests.get, None), metadata=self._metadata)
-        try:
-            for response in call:
-                requests.put(transfer.answer(response))
-                if progress is not None:
-                    progress(response.accepted_bytes)
-        except grpc.RpcError as error:
-            raise errors.from_grpc(error) from None
-        finally:
-            requests.put(None)
-            call.cancel()  # harmless at the end
-            transfer.close()
-        if transfer.document is None:
-            raise errors.Internal("the stream ended without a document")
-        return transfer.document
+        return run(self._core.import_document(source, id, progress))
 
     def retrieve(
         self,
@@ -259,18 +130,14 @@ class Client:
     ) -> list[types.Retrieval]:
         """The chunks that the model retrieves for a query: one list for each group of layers.
         `k`: hits in each; 0: as many as the model uses."""
-        response = self._call(self._documents.Retrieve, documents_pb2.RetrieveRequest(
-            session=_messages.session(mounts, options), query=_messages.prompt(query), k=k,
-            with_text=with_text))
-        return [decode(types.Retrieval, r) for r in response.retrievals]
+        return run(self._core.retrieve(query, mounts, k, with_text, options))
 
     def generate(self, prompt: Prompt, *, mounts: Sequence[str] = (),
                  options: types.Options | None = None,
                  **arguments: Unpack[types.GenerateArguments]) -> Generation:
         """Continues a prompt (text or token ids) with documents mounted. Iterate for events as they
         come, or call result()."""
-        return self._generate(_messages.generate_request(
-            prompt, 0, _messages.session(mounts, options), arguments))
+        return Generation(self._core.generate(prompt, mounts, options, arguments))
 
     def chat(self, question: str | Sequence[types.Message], *, mounts: Sequence[str] = (), system: str = "",
              options: types.Options | None = None,
@@ -278,46 +145,33 @@ class Client:
         """Answers a question, or the last one of a conversation, from the mounted documents. The next turn is a call
         with this question, the answer and the next question: the server does not read them again.
         The result's retrievals say where the answer was found."""
-        messages = _messages.conversation(question, system)
-        return self.generate(messages, mounts=mounts, options=options, **{**_messages.CHAT_DEFAULTS, **arguments})
-
-    def _generate(self, request: generation_pb2.GenerateRequest) -> Generation:
-        return Generation(self, request)
+        return Generation(self._core.chat(question, mounts, system, options, arguments))
 
     def session(self, *, mounts: Sequence[str] = (),
                 options: types.Options | None = None) -> Session:
         """Opens a session for several generations, which keeps what it has read."""
-        return Session(self, _messages.session(mounts, options))
+        return Session(run(self._core.session(mounts, options)))
 
     def score(self, prompt: Prompt, *, mounts: Sequence[str] = (), flush_after: Sequence[int] = (),
               top_logprobs: int = 0, options: types.Options | None = None) -> types.Scores:
         """Log probabilities of a given text, each token given all before it. `top_logprobs`: also
         of so many of the likeliest tokens in each place."""
-        return decode(types.Scores, self._call(self._generation.Score, _messages.score_request(
-            prompt, 0, _messages.session(mounts, options), flush_after, top_logprobs)))
+        return run(self._core.score(prompt, mounts, flush_after, top_logprobs, options))
 
     def model(self) -> admin_pb2.ModelInfo:
         """The model that the server has loaded."""
-        info: admin_pb2.ModelInfo = self._call(self._admin.GetModel, admin_pb2.GetModelRequest())
-        return info
+        return run(self._core.model())
 
     def stats(self) -> admin_pb2.Stats:
         """Counters and sizes of the server."""
-        stats: admin_pb2.Stats = self._call(self._admin.GetStats, admin_pb2.GetStatsRequest())
-        return stats
+        return run(self._core.stats())
 
     def backup_create(self, *, keep: int = 0, timeout: float | None = None) -> types.Backup:
         """Makes a backup in the server's directory for backups, while it serves; it takes as long as
         copying what has changed, so `timeout` is its own. Then removes all but the latest `keep`;
         0: none."""
-        try:
-            return decode(types.Backup, self._admin.CreateBackup(
-                admin_pb2.CreateBackupRequest(keep=keep), timeout=timeout,
-                metadata=self._metadata))
-        except grpc.RpcError as error:
-            raise errors.from_grpc(error) from None
+        return run(self._core.backup_create(keep, timeout))
 
     def backups(self) -> list[types.Backup]:
         """All backups there, oldest first."""
-        response = self._call(self._admin.ListBackups, admin_pb2.ListBackupsRequest())
-        return [decode(types.Backup, backup) for backup in response.backups]
+        return run(self._core.backups())

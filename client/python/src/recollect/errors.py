@@ -114,6 +114,8 @@ class Internal(RecollectError):
     code = grpc.StatusCode.INTERNAL
 
 
+# In place of its status grpc.aio reports this for a call that ends while it is written to. The same call once more tells.
+_LOST_STATUS = "Internal error from Core"
 _CLASSES = {kind.code: kind for kind in RecollectError.__subclasses__()}
 
 
@@ -126,6 +128,8 @@ def from_status(code: grpc.StatusCode, details: str | None) -> RecollectError:
 def from_grpc(error: grpc.RpcError, *, address: str = "", timeout: float | None = None) -> RecollectError:
     """The exception for a failed call. `address` and `timeout`: what it was made with, for the message."""
     details = error.details()
+    if details == _LOST_STATUS:
+        return Unavailable("the server ended the stream")
     if timeout is not None and error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
         details = f"{address}: no whole answer within the timeout of {timeout:g} s"
     failed = from_status(error.code(), details)

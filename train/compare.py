@@ -103,8 +103,8 @@ def main():
     bits = {}
     for name, config in made.items():
         out = os.path.join(config["run"], "eval.json")
-        subprocess.run([sys.executable, os.path.join(here, "evaluate.py"), "--checkpoint", os.path.join(config["run"], "checkpoint-0.pt"),
-                        "--dtype", args.dtype, "--json", out], check=True)
+        subprocess.run([sys.executable, "-m", "eval.evaluate", "--checkpoint", os.path.join(config["run"], "checkpoint-0.pt"),
+                        "--dtype", args.dtype, "--json", out], check=True, env=dict(os.environ, PYTHONPATH=here))
         with open(out) as f:
             row = next(r for r in json.load(f)["bits_per_byte"] if r["recurrence"] and r["dilation"] == config["model"]["local"]["dilation"])
         bits[name] = row["bits"]

@@ -18,9 +18,10 @@ import random
 
 import torch
 
-from data import Books, prepare
-from stack import Stack
-from train import Meter, Run
+from data.books import Books, prepare
+from eval.meter import Meter
+from model.stack import Stack
+from train import Run
 
 
 def variant_of(config, name):

@@ -11,7 +11,6 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file
 
-import oracle
 from families import MODELS, build, decoder, family
 from families.cases import CASES, DRT, GENERATING, RAT, RATTENTION, draw, draw_session, only, random_weights
 from families.drt_paper import lay_out
@@ -20,6 +19,7 @@ from families.parts import Attention, Weights, attend, rope
 from families.rat import Rat
 from families.rattention import Rattention, phi
 from importer.testing import place
+from model import oracle
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GOLDEN, HUB = ROOT / "tests" / "golden" / "families", ROOT / "tests" / "golden" / "hub"

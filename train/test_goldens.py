@@ -10,8 +10,8 @@ import pathlib
 import torch
 from safetensors.torch import load_file
 
-import goldens
-import goldens_ratplus
+from eval import goldens
+from eval import goldens_ratplus
 from families.ratplus import dense_logits
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent

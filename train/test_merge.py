@@ -7,9 +7,9 @@ import random
 
 import torch
 
-from goldens import BASE, random_weights
+from eval.goldens import BASE, random_weights
 from merge import mean
-from oracle import Oracle, lay_out
+from model.oracle import Oracle, lay_out
 
 SHALLOW, DEEP = {**BASE, "encoder_layers": 1}, {**BASE, "encoder_layers": 2}
 

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from batches import BatchMaker
-from blocks import document_blocks
-from goldens import BASE, CASES, random_weights
-from model import Model
-from oracle import Chunk, Decoder, Oracle, lay_out
-from tokenizer import split_segments
+from data.batches import BatchMaker
+from data.blocks import document_blocks
+from data.tokenizer import split_segments
+from eval.goldens import BASE, CASES, random_weights
+from model.drt import Model
+from model.oracle import Chunk, Decoder, Oracle, lay_out
 
 TOLERANCE = 2e-4
 

@@ -6,7 +6,7 @@ the properties of the attended set.
 
 import torch
 
-from goldens_ratplus import MODELS, build, of_request
+from eval.goldens_ratplus import MODELS, build, of_request
 from families.ratplus import HeadCache, RatPlus, RatPlusDecoder, attends, choose_blocks, dense_logits, patterns_of
 
 TOLERANCE = 2e-4

@@ -13,12 +13,12 @@ import tempfile
 import numpy as np
 import torch
 
+from eval.goldens_ratplus import BASE, random_weights as ratplus_weights
 from families import MODELS, build, family
 from families.cases import CASES, random_weights
-from families_train import FamilyRun, variant_of
-from goldens_ratplus import BASE, random_weights as ratplus_weights
 from families.ratplus import RatPlus, patterns_of
-from stack import Stack
+from families_train import FamilyRun, variant_of
+from model.stack import Stack
 
 TOLERANCE = 2e-5
 

@@ -14,13 +14,13 @@ import numpy as np
 import torch
 
 import compare
-from batches import BatchMaker
-from goldens import BASE, random_weights
-from model import Model
-from needles import SHARES, Tasks
-from records import Records
+from data.batches import BatchMaker
+from data.needles import SHARES, Tasks
+from data.records import Records
+from eval.goldens import BASE, random_weights
+from model.drt import Model
 from test_oracle import TinyBooks, TinyTasks
-from tokenizer import Tokenizer
+from data.tokenizer import Tokenizer
 from train import Trainer
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent

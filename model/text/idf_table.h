@@ -1,5 +1,5 @@
 // The words of many texts and in how many blocks of them they are, compiled in
-// (cmake/EmbedText.cmake makes the source of model/text/idf.txt, which train/idf.py counts).
+// (cmake/EmbedText.cmake makes the source of model/text/idf.txt, which train/data/idf.py counts).
 #ifndef RECOLLECT_MODEL_TEXT_IDF_TABLE_H_
 #define RECOLLECT_MODEL_TEXT_IDF_TABLE_H_
 

@@ -11,7 +11,7 @@
 // for several pieces), and all blanks are one (the empty text).
 //
 // A word's weight is its inverse document frequency, a property of its text alone: a table that is
-// compiled in (model/text/idf.txt, made by train/idf.py) says it whatever the tokenizer, and
+// compiled in (model/text/idf.txt, made by train/data/idf.py) says it whatever the tokenizer, and
 // however many documents there are.
 #ifndef RECOLLECT_MODEL_TEXT_WORDS_H_
 #define RECOLLECT_MODEL_TEXT_WORDS_H_

@@ -51,7 +51,7 @@ class RatPlusGoldenTest : public ::testing::TestWithParam<std::string> {
   void Load(DType dtype) {
     const std::string folder = absl::StrCat(kFolder, "/", GetParam());
     ASSERT_TRUE(std::filesystem::exists(folder + "/case.json"))
-        << folder << " is missing; run train/goldens_ratplus.py";
+        << folder << " is missing; run train/eval/goldens_ratplus.py";
     input_ = nlohmann::json::parse(ReadFile(folder + "/case.json"));
     auto model = CpuModel::Load(folder, dtype);
     ASSERT_TRUE(model.ok()) << model.status();

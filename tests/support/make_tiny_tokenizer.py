@@ -3,7 +3,7 @@
     python tests/support/make_tiny_tokenizer.py books.jsonl.xz tests/support/tiny_tokenizer.model
 
 `books.jsonl.xz` holds one {"text": ...} a line; the first million characters are used. The options are those of
-train/tokenizer.py, so the tiny model has the same kinds of pieces: bytes, control symbols, newlines.
+train/data/tokenizer.py, so the tiny model has the same kinds of pieces: bytes, control symbols, newlines.
 """
 
 import io

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
-from oracle import Chunk, stored
+from model.oracle import Chunk, stored
 
 from .parts import Attention, Decoder, Model, attend, ffn, ffn_shapes, prefixed, rms
 

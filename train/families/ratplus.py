@@ -10,7 +10,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from oracle import Oracle
+from model.oracle import Oracle
 
 NO_DILATION = -1
 

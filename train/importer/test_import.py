@@ -100,7 +100,7 @@ def test_a_hybrid_writes_its_attention_as_q_k_v():
 
 
 def test_a_hybrid_computes_what_the_oracle_does():
-    """The last rows of train/hub_fixtures.py, which reads the published rows by itself."""
+    """The last rows of train/eval/hub_fixtures.py, which reads the published rows by itself."""
     sequence, logits = json.loads((HUB / "rat_swa.json").read_text()), load_file(HUB / "rat_swa.safetensors")["logits"]
     with place() as at:
         imported(at, "rat_swa.pt")
@@ -237,7 +237,7 @@ def test_fingerprints_are_those_of_the_loaded_model():
 
 @with_program
 def test_an_imported_hybrid_generates_what_the_oracle_does():
-    """From a published checkpoint to the tokens of the oracle in train/hub_fixtures.py, which reads the published rows by itself."""
+    """From a published checkpoint to the tokens of the oracle in train/eval/hub_fixtures.py, which reads the published rows by itself."""
     oracle = json.loads((HUB / "rat_swa.json").read_text())
     with place() as at:
         imported(at, "rat_swa.pt")

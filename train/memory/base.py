@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
+from data.smollm import read_tokenizer, token_texts
 from families.llama import divisors, sizes
-from smollm import read_tokenizer, token_texts
 
 # Names of a layer's tensors: here, in the Hugging Face layout, in a GGUF file.
 TENSORS = {

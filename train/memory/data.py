@@ -27,8 +27,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from needles import SHARES, Tasks
-from tokenizer import read_books
+from data.needles import SHARES, Tasks
+from data.tokenizer import read_books
 
 from .base import SYSTEM
 from .facts import fact

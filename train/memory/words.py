@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from smollm import ENDS
+from data.smollm import ENDS
 
 ENDINGS = ("ing", "ed", "es", "s", "ly")
 STEM_CHARACTERS = 4  # what an ending must leave

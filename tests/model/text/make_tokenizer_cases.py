@@ -1,4 +1,4 @@
-"""Writes tokenizer_cases.json: texts and their ids by train/tokenizer.py, which C++ must equal; "shipped" are those of the shipped
+"""Writes tokenizer_cases.json: texts and their ids by train/data/tokenizer.py, which C++ must equal; "shipped" are those of the shipped
 model's tokenizer, of texts that are not long.
 
     python tests/model/text/make_tokenizer_cases.py > tests/model/text/tokenizer_cases.json
@@ -11,7 +11,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "train"))
-from tokenizer import Tokenizer, hostile_texts  # noqa: E402
+from data.tokenizer import Tokenizer, hostile_texts  # noqa: E402
 
 PROSE = (
     "It was the best of times, it was the worst of times; the pass key for Marlow is 48213.\n\n"

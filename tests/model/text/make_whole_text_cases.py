@@ -13,7 +13,7 @@ import sentencepiece as spm
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "train"))
 from make_tokenizer_cases import PROSE  # noqa: E402
-from tokenizer import hostile_texts  # noqa: E402
+from data.tokenizer import hostile_texts  # noqa: E402
 
 
 def main():

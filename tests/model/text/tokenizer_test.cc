@@ -25,7 +25,7 @@ const Tokenizer& TinyTokenizer() {
   return *tokenizer;
 }
 
-// Texts and their ids as train/tokenizer.py gives them (make_tokenizer_cases.py).
+// Texts and their ids as train/data/tokenizer.py gives them (make_tokenizer_cases.py).
 nlohmann::json Cases() {
   return nlohmann::json::parse(
       ReadFile(RECOLLECT_SOURCE_DIR "/tests/model/text/tokenizer_cases.json"));

@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-import ops
-from modules import Encoder, Group, Layer, Linear, Memory, Norm, Pointer
+from model import ops
+from model.modules import Encoder, Group, Layer, Linear, Memory, Norm, Pointer
 
 ROWS = 64  # rows of a block: landmark + 63 tokens; rows of a chunk memory: the zero row + 63 tokens
 TILE = 128  # queries of one tile of local attention

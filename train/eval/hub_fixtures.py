@@ -1,7 +1,7 @@
 """Checkpoints in the published RAT+ and RAT layout with weights by a formula, for the checks of the importer.
 
-    python train/hub_fixtures.py tests/golden/hub           # the small ones
-    python train/hub_fixtures.py --full /tmp/full.pt        # the shapes of the 1.5B model, random fp32, 6 GB
+    PYTHONPATH=train python -m eval.hub_fixtures tests/golden/hub           # the small ones
+    PYTHONPATH=train python -m eval.hub_fixtures --full /tmp/full.pt        # the shapes of the 1.5B model, random fp32, 6 GB
 
 Beside `rat_swa.pt` it writes what the oracle computes with that checkpoint: `rat_swa.json` and `rat_swa.safetensors`.
 
@@ -145,7 +145,7 @@ def write_oracle(path, state):
     model = build({"architecture": "rat-swa", "vocab_size": VOCAB, "d": D, "heads": D // HEAD_DIM, "head_dim": HEAD_DIM,
                    "ffn": 4 * D, "ffn_kind": "gelu", "layers": 4, "mixers": mixers, "rope_base": 10000.0,
                    "rope_pairs": "half", "norm_eps": 1e-6}, our_tensors(state))
-    tokenizer = os.path.join(os.path.dirname(__file__), "..", "tests", "support", "llama_tokenizer.model")
+    tokenizer = os.path.join(os.path.dirname(__file__), "..", "..", "tests", "support", "llama_tokenizer.model")
     prompt = "The whale swam under a grey ship and nobody saw it but the old man at the wheel, who said no word."
     ids = SentencePieceProcessor(model_file=tokenizer).encode(prompt)
     count = len(ids)

@@ -2,9 +2,9 @@
 
 import itertools
 
-from blocks import BLOCK_TOKENS
-from sequence import value_at
-from tokenizer import LMK_ID
+from data.blocks import BLOCK_TOKENS
+from data.sequence import value_at
+from data.tokenizer import LMK_ID
 
 # Tokens on either side of a needle whose words may become its key.
 NEAR = 100

@@ -46,7 +46,7 @@ def _build():
     from torch.utils.cpp_extension import load as build
 
     here = os.path.dirname(os.path.abspath(__file__))
-    folder = os.path.join(here, "runs", "ext")
+    folder = os.path.join(os.path.dirname(here), "runs", "ext")
     os.makedirs(folder, exist_ok=True)
     build("recollect_ops", [os.path.join(here, "ops.cc")], build_directory=folder, is_python_module=False,
           extra_cflags=["-O3", "-march=native", "-ffast-math"])
@@ -54,7 +54,7 @@ def _build():
 
 def _register_cuda():
     global _library
-    import ops_cuda
+    from model import ops_cuda
 
     _library = torch.library.Library("recollect", "DEF")
     for schema in SCHEMAS:

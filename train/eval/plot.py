@@ -1,6 +1,6 @@
 """Draws a run's log: loss, recall by task and by distance, hits and weight on the gold chunk.
 
-    python train/plot.py --run train/runs/main --out models/recollect-7m/training.png     # needs matplotlib
+    PYTHONPATH=train python -m eval.plot --run train/runs/main --out models/recollect-7m/training.png     # needs matplotlib
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Book text for training, tokenised once.
 
-    python train/data.py prepare --config train/config.json
+    PYTHONPATH=train python -m data.books prepare --config train/config.json
 """
 
 import argparse
@@ -12,7 +12,7 @@ import random
 
 import numpy as np
 
-from tokenizer import Tokenizer, read_books
+from data.tokenizer import Tokenizer, read_books
 
 
 def _keep(tokenizer):

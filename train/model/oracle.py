@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import torch
 import torch.nn.functional as F
 
-from blocks import BLOCK_TOKENS, document_blocks
+from data.blocks import BLOCK_TOKENS, document_blocks
 
 
 def stored(x):

@@ -1,6 +1,6 @@
 """Counts in how many blocks of text each word is, and writes the table of inverse document frequencies model/text/idf.txt.
 
-    python train/idf.py --gguf SmolLM2-135M-Instruct.Q4_1.gguf --books books-train.jsonl.xz --documents qa/*.jsonl
+    PYTHONPATH=train python -m data.idf --gguf SmolLM2-135M-Instruct.Q4_1.gguf --books books-train.jsonl.xz --documents qa/*.jsonl
 
 Words are those of model/text/words.h: of the tokens of the tokenizer in the GGUF file, and whole words of the texts, which
 tokenizers with larger vocabularies have as tokens. Of the documents, those with crc32(id) % 8 == 0 are left out: reports
@@ -17,7 +17,7 @@ import zlib
 
 import numpy as np
 
-from smollm import endings, read_tokenizer, token_texts
+from data.smollm import endings, read_tokenizer, token_texts
 
 ENDINGS = ("ing", "ed", "es", "s", "ly")
 LETTERS = re.compile(r"[^\W\d_]+")

@@ -9,11 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-import ops
 from families.parts import FFN_KINDS, rope
-from families.rattention import phi
-from modules import Linear, Norm
 from families.ratplus import NO_DILATION
+from families.rattention import phi
+from model import ops
+from model.modules import Linear, Norm
 
 CHUNK = 64  # positions of linear attention that are computed at a time
 

@@ -4,7 +4,7 @@ Text is first cut into segments by a rule on the text alone (docs/tokenizers.md,
 segment is encoded on its own, and the ids are concatenated. Message sizes therefore never change
 tokens, and every UTF-8 string comes back byte for byte.
 
-    python train/tokenizer.py --out models/recollect-7m/tokenizer.model
+    PYTHONPATH=train python -m data.tokenizer --out models/recollect-7m/tokenizer.model
 """
 
 import argparse

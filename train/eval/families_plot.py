@@ -1,7 +1,7 @@
 """Validation loss against dilation of the variants of train/families.json, as a table and a picture: the mean of the seeds that
 were trained, with half of what the lowest and the highest differ by.
 
-    python train/families_plot.py --run train/runs/families --out docs/families-training.svg     # needs matplotlib
+    PYTHONPATH=train python -m eval.families_plot --run train/runs/families --out docs/families-training.svg     # needs matplotlib
 """
 
 import argparse
@@ -36,7 +36,7 @@ def read(run):
     for path in sorted(pathlib.Path(run).glob("seed-*/*/valid.json")):
         row = json.loads(path.read_text())
         found.setdefault(row["variant"], []).append(row)
-    order = list(json.loads((pathlib.Path(__file__).parent / "families.json").read_text())["variants"])
+    order = list(json.loads((pathlib.Path(__file__).resolve().parents[1] / "families.json").read_text())["variants"])
     return [Variant(name, found[name]) for name in sorted(found, key=order.index)]
 
 

@@ -4,10 +4,10 @@ import random
 
 import numpy as np
 
-from blocks import BLOCK_TOKENS
-from contents import Contents
-from sequence import Sequence
-from tokenizer import LMK_ID
+from data.blocks import BLOCK_TOKENS
+from data.contents import Contents
+from data.sequence import Sequence
+from data.tokenizer import LMK_ID
 
 def key_width(model_config):
     """Numbers of a landmark key, d_k."""

@@ -1,6 +1,6 @@
 """Bits per byte of a checkpoint on books of authors that training never saw, by dilation, and without the recurrence.
 
-    python train/evaluate.py --checkpoint train/runs/main/checkpoint-0.pt --json train/runs/main/eval.json
+    PYTHONPATH=train python -m eval.evaluate --checkpoint train/runs/main/checkpoint-0.pt --json train/runs/main/eval.json
 
 Plain text in windows of 1024 tokens, with no memory beyond the window's own chunks. What the memory recalls is measured through
 the service (docs/niah.md).
@@ -13,11 +13,11 @@ import math
 import numpy as np
 import torch
 
-import ops
-from batches import key_width, recent_tokens, tokens_before
-from blocks import BLOCK_TOKENS
-from model import Model, check_trainable
-from tokenizer import LMK_ID, Tokenizer, read_books
+from data.batches import key_width, recent_tokens, tokens_before
+from data.blocks import BLOCK_TOKENS
+from data.tokenizer import LMK_ID, Tokenizer, read_books
+from model import ops
+from model.drt import Model, check_trainable
 
 ROWS = BLOCK_TOKENS + 1
 

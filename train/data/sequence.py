@@ -3,8 +3,8 @@
 import bisect
 import itertools
 
-from blocks import BLOCK_TOKENS, block_end
-from tokenizer import LMK_ID
+from data.blocks import BLOCK_TOKENS, block_end
+from data.tokenizer import LMK_ID
 
 
 def value_at(needle):

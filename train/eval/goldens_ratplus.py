@@ -1,6 +1,6 @@
 """Writes the golden cases of tests/golden/ratplus: what the oracle of RAT+ computes with small random models.
 
-    python train/goldens_ratplus.py --out tests/golden/ratplus
+    PYTHONPATH=train python -m eval.goldens_ratplus --out tests/golden/ratplus
 
 The format is described in tests/golden/README.md.
 """
@@ -152,7 +152,7 @@ def main():
         tensors.update({f"generated.{case}": torch.tensor(tokens, dtype=torch.int32) for case, tokens in generated.items()})
         save_file(tensors, os.path.join(folder, "case.safetensors"))
         with open(os.path.join(folder, "case.json"), "w") as f:
-            json.dump({"version": VERSION, "generator": "python train/goldens_ratplus.py --out tests/golden/ratplus", "seed": seed,
+            json.dump({"version": VERSION, "generator": "PYTHONPATH=train python -m eval.goldens_ratplus --out tests/golden/ratplus", "seed": seed,
                        "torch": torch.__version__.split("+")[0], "tokens": ids, "logit_rows": rows, "cases": cases}, f)
             f.write("\n")
         print(f"{name}: seed {seed}, {len(ids)} positions, gap {gap:.1e}: {', '.join(cases)}")

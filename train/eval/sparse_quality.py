@@ -1,6 +1,6 @@
 """Measures how often sparse keys find the block that answers a question, beside other ways to weigh words and beside BM25.
 
-    python train/sparse_quality.py --gguf SmolLM2-135M-Instruct.Q4_1.gguf --documents qa/*.jsonl --books books-valid.jsonl.xz
+    PYTHONPATH=train python -m eval.sparse_quality --gguf SmolLM2-135M-Instruct.Q4_1.gguf --documents qa/*.jsonl --books books-valid.jsonl.xz
 
 Candidates are the blocks of all documents and of a million tokens of books. Questions are asked in the first wording or the
 second, in turns. Without --held-out they are those of documents that choices may be made by (crc32(id) % 8 != 0); with it, of
@@ -16,10 +16,10 @@ import zlib
 import bm25s
 import numpy as np
 
-from idf import block_begins, parts, word_text
-from smollm import endings, read_tokenizer, token_texts
+from data.idf import block_begins, parts, word_text
+from data.smollm import endings, read_tokenizer, token_texts
 
-TABLE = pathlib.Path(__file__).resolve().parent.parent / "model/text/idf.txt"
+TABLE = pathlib.Path(__file__).resolve().parents[2] / "model/text/idf.txt"
 NEAR = {0: 9, -1: 6, 1: 6, -2: 4, 2: 4}   # ninths, as engine/session/sparse_keys.cc has them
 HITS = (4, 8)
 

@@ -1,7 +1,7 @@
 """Writes the golden cases of tests/golden/models: what the oracle computes with small random models, and with the shipped
 model on text of the examples.
 
-    python train/goldens.py --out tests/golden/models
+    PYTHONPATH=train python -m eval.goldens --out tests/golden/models
 
 The format is described in tests/golden/README.md. A case is refused when a retrieval is nearly tied, since
 another order of summation could then pick another chunk.
@@ -16,9 +16,9 @@ import random
 import torch
 from safetensors.torch import load_file, save_file
 
-from model import Model
-from oracle import Oracle, lay_out
-from tokenizer import Tokenizer
+from data.tokenizer import Tokenizer
+from model.drt import Model
+from model.oracle import Oracle, lay_out
 
 VERSION = 1
 SHIPPED, TEXT = "models/recollect-7m", "examples/books.txt.xz"
@@ -136,7 +136,7 @@ def compute(config, weights, documents, events, seed, token_bytes=None):
     for i, chunks in enumerate(mounted):
         tensors.update({f"doc.{i}.{k}": v for k, v in pack(chunks, config).items()})
     tensors.update({f"own.{k}": v for k, v in pack(own, config).items()})
-    case = {"version": VERSION, "generator": "python train/goldens.py --out tests/golden/models", "seed": seed,
+    case = {"version": VERSION, "generator": "PYTHONPATH=train python -m eval.goldens --out tests/golden/models", "seed": seed,
             "torch": torch.__version__.split("+")[0], "documents": documents,
             "events": [{"flush": True} if isinstance(e, str) else {"tokens": e} for e in events]}
     return case, tensors, oracle.gap

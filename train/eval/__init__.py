@@ -1,0 +1,1 @@
+"""What is computed with finished weights: measures, pictures, golden cases."""

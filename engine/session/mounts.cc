@@ -1,18 +1,16 @@
 #include "engine/session/mounts.h"
 
 #include <algorithm>
-#include <atomic>
-#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "base/check.h"
 #include "base/io/log.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/sync/mutex.h"
+#include "engine/session/loaded_keys.h"
 
 namespace recollect::engine {
 namespace {
@@ -23,17 +21,9 @@ struct Entry {
   store::DocumentInfo info;
   int pins = 0;
   bool removed = false;
-  int64_t key_bytes = 0;    // accounted, from before the keys are read
-  int64_t words_bytes = 0;  // the same of Need::words
+  LoadedKeys::Bytes accounted;  // from before the keys are read
   int64_t last_used = 0;
-
-  Mutex load_mutex;  // held while the keys are read, so that one reader reads them for all
-  std::unique_ptr<LandmarkKeys> keys;  // null: not read, like the next
-  std::optional<SparseKeys> sparse;    // of a document that is kept as text, in place of those
-  std::optional<HybridKeys> hybrid;    // of a document that an adapter has read
-  bool loaded() const { return keys != nullptr || sparse.has_value() || hybrid.has_value(); }
-  int64_t bytes() const { return key_bytes + words_bytes; }
-  std::atomic<bool> listed{false};  // the keys have lists
+  LoadedKeys keys;
 };
 
 absl::Status CheckFingerprint(const store::DocumentInfo& info, const std::string& fingerprint) {
@@ -69,9 +59,6 @@ struct Mounts::State : std::enable_shared_from_this<State> {
   // What a document's keys take in memory, at most.
   int64_t BytesOf(const store::DocumentInfo& info) const;
   absl::Status Load(Entry& entry, Need need);
-  absl::Status LoadKeys(Entry& entry);
-  absl::Status LoadLandmarks(Entry& entry);
-  absl::Status LoadByWords(Entry& entry);
   void CountByWords(Entry& entry);  // REQUIRES: loaded
   // The device may have less room than the budget says.
   absl::Status LoadMakingRoom(Entry& entry, Need need);
@@ -105,14 +92,11 @@ class Mounts::State::PinImpl final : public DocumentPin {
   const store::DocumentInfo& info() const override { return entry_->info; }
   KeyRun keys() const override {
     if (!with_keys_) return {};
-    return {entry_->keys.get(), entry_->keys == nullptr ? 0 : entry_->info.chunks};
+    const LandmarkKeys* const landmarks = entry_->keys.landmarks();
+    return {landmarks, landmarks == nullptr ? 0 : entry_->info.chunks};
   }
-  const SparseKeys* sparse() const override {
-    return with_keys_ && entry_->sparse.has_value() ? &*entry_->sparse : nullptr;
-  }
-  const HybridKeys* hybrid() const override {
-    return with_keys_ && entry_->hybrid.has_value() ? &*entry_->hybrid : nullptr;
-  }
+  const SparseKeys* sparse() const override { return with_keys_ ? entry_->keys.sparse() : nullptr; }
+  const HybridKeys* hybrid() const override { return with_keys_ ? entry_->keys.hybrid() : nullptr; }
 
  private:
   const std::shared_ptr<State> state_;
@@ -146,9 +130,9 @@ absl::StatusOr<std::shared_ptr<Entry>> Mounts::State::Acquire(const std::string&
   }
   ++entry->pins;  // before making room, which drops keys of unpinned documents only
   absl::Status status;
-  if (need.keys) status = Account(entry->info, BytesOf(entry->info), entry->key_bytes);
+  if (need.keys) status = Account(entry->info, BytesOf(entry->info), entry->accounted.keys);
   if (need.words && status.ok()) {
-    status = Account(entry->info, keys.text->WordBytesOf(entry->info), entry->words_bytes);
+    status = Account(entry->info, keys.text->WordBytesOf(entry->info), entry->accounted.words);
   }
   if (!status.ok()) {
     if (--entry->pins == 0) {
@@ -195,7 +179,7 @@ bool Mounts::State::DropOldest() {
 }
 
 void Mounts::State::Drop(Entry& entry) {
-  used -= entry.bytes();
+  used -= entry.accounted.keys + entry.accounted.words;
   entries.erase(static_cast<uint64_t>(entry.info.owner));
 }
 
@@ -214,63 +198,18 @@ int64_t Mounts::State::BytesOf(const store::DocumentInfo& info) const {
                               : keys.device.BytesOf(info.chunks, keys.d_k);
 }
 
-absl::Status Mounts::State::LoadLandmarks(Entry& entry) {
-  LargeVector<Bf16> read(static_cast<size_t>(entry.info.chunks * keys.d_k));
-  RETURN_IF_ERROR(
-      store.FillLandmarkKeys(entry.info.owner, entry.info.chunks, keys.d_k, read.data()));
-  const std::shared_ptr<const LandmarkLists> lists =
-      keys.find_lists == nullptr ? nullptr : keys.find_lists(entry.info);
-  if (lists == nullptr) {
-    ASSIGN_OR_RETURN(entry.keys, keys.device.Keep(std::move(read)));
-    return absl::OkStatus();
-  }
-  OrderKeys(*lists, read);
-  ASSIGN_OR_RETURN(std::unique_ptr<LandmarkKeys> kept, keys.device.Keep({}));
-  RETURN_IF_ERROR(kept->UseLists({std::move(read), lists}));
-  entry.keys = std::move(kept);
-  entry.listed = true;
-  return absl::OkStatus();
-}
-
-absl::Status Mounts::State::LoadByWords(Entry& entry) {
-  if (keys.hybrid) {
-    ASSIGN_OR_RETURN(entry.hybrid, keys.text->ReadHybrid(entry.info));
-  } else {
-    ASSIGN_OR_RETURN(entry.sparse, keys.text->Read(entry.info));
-  }
-  return absl::OkStatus();
-}
-
-// How much the words of a text take is known only once they are read.
 void Mounts::State::CountByWords(Entry& entry) {
   if (keys.text == nullptr) return;
-  int64_t key_bytes = 0, words_bytes = 0;
-  {
-    MutexLock lock(entry.load_mutex);
-    if (entry.hybrid.has_value()) key_bytes = entry.hybrid->bytes();
-    if (entry.sparse.has_value()) (keys.hybrid ? words_bytes : key_bytes) = entry.sparse->bytes();
-  }
+  const LoadedKeys::Bytes bytes = entry.keys.bytes_by_words(keys);
   MutexLock lock(mutex);
-  used += key_bytes + words_bytes - entry.bytes();
-  entry.key_bytes = key_bytes;
-  entry.words_bytes = words_bytes;
-}
-
-absl::Status Mounts::State::LoadKeys(Entry& entry) {
-  if (keys.hybrid ? entry.hybrid.has_value() : entry.loaded()) return absl::OkStatus();
-  return keys.text != nullptr ? LoadByWords(entry) : LoadLandmarks(entry);
+  used += bytes.keys + bytes.words - entry.accounted.keys - entry.accounted.words;
+  entry.accounted = bytes;
 }
 
 absl::Status Mounts::State::Load(Entry& entry, Need need) {
-  MutexLock lock(entry.load_mutex);
-  absl::Status status = need.keys ? LoadKeys(entry) : absl::OkStatus();
-  if (status.ok() && need.words && !entry.sparse.has_value()) {
-    auto sparse = keys.text->Read(entry.info);
-    status = sparse.status();
-    if (sparse.ok()) entry.sparse = *std::move(sparse);
-  }
+  absl::Status status = entry.keys.Load(keys, store, entry.info, need);
   counters.CountError(status);
-  return Annotate(status, absl::StrCat("document \"", entry.info.id, "\""));
+  return status;
 }
 
 void Mounts::State::Unpin(const std::shared_ptr<Entry>& entry) {
@@ -278,12 +217,7 @@ void Mounts::State::Unpin(const std::shared_ptr<Entry>& entry) {
   {
     MutexLock lock(mutex);
     if (--entry->pins > 0) return;
-    bool loaded;
-    {
-      MutexLock load_lock(entry->load_mutex);
-      loaded = entry->loaded();
-    }
-    if (entry->removed || !loaded) {
+    if (entry->removed || !entry->keys.loaded()) {
       free = entry->removed;
       Drop(*entry);
     }
@@ -370,11 +304,7 @@ absl::Status Mounts::UseLists(OwnerId owner, ListedKeys listed) {
     if (found == state_->entries.end()) return absl::OkStatus();
     entry = found->second;
   }
-  MutexLock lock(entry->load_mutex);
-  if (entry->keys == nullptr) return absl::OkStatus();
-  RETURN_IF_ERROR(entry->keys->UseLists(std::move(listed)));
-  entry->listed = true;
-  return absl::OkStatus();
+  return entry->keys.UseLists(std::move(listed));
 }
 
 absl::Status Mounts::Remove(const std::string& id) {
@@ -411,7 +341,7 @@ int64_t Mounts::used_bytes() const {
 int64_t Mounts::listed_documents() const {
   MutexLock lock(state_->mutex);
   return std::count_if(state_->entries.begin(), state_->entries.end(),
-                       [](const auto& entry) { return entry.second->listed.load(); });
+                       [](const auto& entry) { return entry.second->keys.listed(); });
 }
 
 int64_t Mounts::budget_bytes() const { return state_->keys.budget_bytes; }

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "base/status.h"
+#include "engine/engine.h"
 #include "model/text/tokenizer.h"
 
 namespace recollect::engine {

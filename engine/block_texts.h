@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/engine.h"
+#include "engine/types.h"
 
 namespace recollect::engine {
+
+class Engine;  // engine/engine.h
 
 // The least weight of a block that counts as a source of the answer, if nothing has a weight, too
 // (Retrieval::nothing).

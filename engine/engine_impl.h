@@ -98,7 +98,7 @@ class EngineImpl final : public Engine {
                                         std::optional<SessionId> session,
                                         const std::shared_ptr<Request>& request,
                                         std::function<absl::Status()> last = nullptr);
-  absl::StatusOr<Request::Place> TakePlace();
+  absl::StatusOr<Request::QueueSlot> TakeQueueSlot();
   // Prepares a request. Returns whether that has answered it, without a step of the layers.
   absl::StatusOr<bool> Prepare(Request& request);
 

@@ -30,7 +30,7 @@ class Handle final : public RequestHandle {
 
 }  // namespace
 
-absl::StatusOr<Request::Place> EngineImpl::TakePlace() {
+absl::StatusOr<Request::QueueSlot> EngineImpl::TakeQueueSlot() {
   MutexLock lock(idle_mutex_);
   if (draining_) return absl::UnavailableError("the engine is shutting down");
   const int64_t most = options_.max_queued + options_.max_batch;
@@ -40,7 +40,7 @@ absl::StatusOr<Request::Place> EngineImpl::TakePlace() {
                      options_.max_batch, " run and ", options_.max_queued, " wait"));
   }
   ++outstanding_;
-  return Request::Place(this, [this](void*) {
+  return Request::QueueSlot(this, [this](void*) {
     MutexLock again(idle_mutex_);
     --outstanding_;
     idle_.notify_all();
@@ -62,7 +62,7 @@ std::shared_ptr<RequestHandle> EngineImpl::Submit(const absl::Status& checked,
         ASSIGN_OR_RETURN(request->counted_session, request->account->TakeSession());
       }
     }
-    ASSIGN_OR_RETURN(request->place, TakePlace());
+    ASSIGN_OR_RETURN(request->queue_slot, TakeQueueSlot());
     if (!session.has_value()) return absl::OkStatus();
     // At once, so that requests for it are refused or served in the order of the calls.
     ASSIGN_OR_RETURN(request->session, sessions_.Acquire(*session, [handle] { handle->Cancel(); }));

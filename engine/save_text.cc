@@ -10,6 +10,7 @@
 #include "base/sha256.h"
 #include "base/status.h"
 #include "base/turns_text.h"
+#include "engine/engine.h"
 
 namespace recollect::engine {
 namespace {

@@ -10,9 +10,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "engine/engine.h"
+#include "engine/streams.h"
 
 namespace recollect::engine {
+
+class Engine;  // engine/engine.h
 
 // Tells what is known of a text before it is written.
 struct KnownText {

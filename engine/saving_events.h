@@ -10,11 +10,13 @@
 
 #include "absl/status/status.h"
 #include "base/sync/mutex.h"
-#include "engine/engine.h"
 #include "engine/save_text.h"
 #include "engine/session/session_text.h"
+#include "engine/streams.h"
 
 namespace recollect::engine {
+
+class Engine;  // engine/engine.h
 
 // Used by one thread at a time, but for Cancel. `engine` must outlive Begin.
 class SavingEvents final : public GenerateEvents,

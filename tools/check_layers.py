@@ -45,7 +45,7 @@ FORBIDDEN = {
     "base/io": ("base/sync",),
     "service": ("engine/backend", *INSIDE),
     "service/net": ("service/codec", "service/rpc", "engine", "store"),
-    "service/codec": ("service/net", "service/rpc"),
+    "service/codec": ("service/net", "service/rpc", "engine/engine.h"),
     "http": ("engine/backend", *INSIDE),
     "http/net": ("http/api", "http/metrics", "http/page", "http/server.h", "engine", "store"),
     "http/metrics": ("http/api", "http/net", "http/page"),

@@ -31,11 +31,12 @@ inline absl::Status DueStatus(bool cancelled, absl::Time deadline) {
 }
 
 // Used by one thread at a time: by its caller's, the one that prepares it, then the scheduler's
-// (Cancel: any thread). Whoever has it last calls End. What it holds of the engine, its place and
-// its session, are members: both are given back however it ends.
+// (Cancel: any thread). Whoever has it last calls End. What it holds of the engine, its slot of the
+// queue and its session, are members: both are given back however it ends.
 class Request {
  public:
-  using Place = std::unique_ptr<void, std::function<void(void*)>>;
+  // Holds a slot of those that may run or wait at a time; its end frees it.
+  using QueueSlot = std::unique_ptr<void, std::function<void(void*)>>;
 
   Request(SessionOptions options, absl::Time due, std::shared_ptr<access::Account> counts)
       : session_options(std::move(options)), deadline(due), account(std::move(counts)) {}
@@ -59,13 +60,13 @@ class Request {
   virtual int64_t most_rows() const = 0;
 
   // Gives the session back, then tells the caller of the end: of an error if `status` is one. The
-  // place is held for as long as the request exists.
+  // slot is held for as long as the request exists.
   void End(const absl::Status& status);
 
   void Cancel() { cancelled_ = true; }
   bool cancelled() const { return cancelled_; }
 
-  Place place;                     // among those that run or wait; the last thing to be given back
+  QueueSlot queue_slot;            // the last thing to be given back
   SessionLease session;            // null until the request has one, and after its end
   SessionOptions session_options;  // Prepare expands its mounts
   const absl::Time deadline;

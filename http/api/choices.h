@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "base/sync/mutex.h"
-#include "engine/engine.h"
+#include "engine/streams.h"
 #include "http/api/runtime.h"
 #include "http/net/exchange.h"
 #include "nlohmann/json.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "engine/engine.h"
+#include "engine/streams.h"
 #include "http/api/choices.h"
 #include "http/api/generation_fields.h"
 #include "http/api/logprobs.h"

@@ -11,11 +11,17 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/engine.h"
+#include "engine/stats.h"
+#include "engine/types.h"
 #include "recollect/v1/admin.pb.h"
 #include "recollect/v1/documents.pb.h"
 #include "recollect/v1/generation.pb.h"
 #include "service/rpc_metrics.h"
+#include "store/document_store.h"
+
+namespace recollect::model {
+class Model;
+}
 
 namespace recollect::service {
 

@@ -26,7 +26,7 @@
 #include "base/io/log.h"
 #include "base/sync/executor.h"
 #include "base/sync/mutex.h"
-#include "engine/engine.h"
+#include "engine/streams.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
 #include "service/rpc/authorize.h"

@@ -14,7 +14,10 @@ import sys
 import time
 
 import http2
-from server import Server, wait_until
+from server import Server
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "e2e"))
+from waiting import wait_until  # noqa: E402
 
 STRANGER = "127.0.0.2"
 MOST_MORE_MIB = 64  # resident memory that a stranger may cost

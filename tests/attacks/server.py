@@ -4,7 +4,6 @@ import os
 import resource
 import subprocess
 import tempfile
-import time
 
 
 class Server:
@@ -86,13 +85,3 @@ class Server:
             self.process.kill()
             self.process.wait()
         self.process.stdout.close()
-
-
-def wait_until(condition, timeout=30):
-    """Whether it came true."""
-    end = time.monotonic() + timeout
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.05)
-    return True

@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "client/client.h"
 #include "tests/e2e/server_testing.h"
+#include "tests/support/eventually.h"
 
 namespace recollect {
 namespace {
@@ -66,11 +67,10 @@ TEST_F(IndexE2eTest, KilledWhileItIsMadeAnIndexIsMadeAfterwards) {
   }
   // Whether the last one was killed before or after its index was written: there is one now.
   StartWithIndex("ivf");
-  for (int i = 0; i < 6000 && client_->GetStats()->indexed_documents() == 0; ++i) {
+  EXPECT_TRUE(Eventually([&] {
     EXPECT_EQ(Hits(), hits);
-    absl::SleepFor(absl::Milliseconds(5));
-  }
-  EXPECT_EQ(client_->GetStats()->indexed_documents(), 1);
+    return client_->GetStats()->indexed_documents() == 1;
+  }));
   EXPECT_EQ(Hits(), hits);
   EXPECT_EQ(StopServer(), 0);
   StartWithIndex("ivf");

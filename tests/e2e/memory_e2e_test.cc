@@ -22,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/e2e/server_testing.h"
+#include "tests/support/eventually.h"
 
 namespace recollect {
 namespace {
@@ -67,11 +68,11 @@ class MemoryE2eTest : public ServerTest {
     client_.reset();
     server_->Signal(SIGTERM);
     siginfo_t info{};
-    for (int i = 0; i < 6000 && info.si_pid == 0; ++i) {
+    const bool ended = Eventually([&] {
       waitid(P_PID, static_cast<id_t>(server_->pid()), &info, WEXITED | WNOHANG | WNOWAIT);
-      absl::SleepFor(absl::Milliseconds(10));
-    }
-    const int code = info.si_pid == 0 ? -1 : server_->Wait();
+      return info.si_pid != 0;
+    });
+    const int code = ended ? server_->Wait() : -1;
     server_.reset();
     return code;
   }
@@ -79,11 +80,7 @@ class MemoryE2eTest : public ServerTest {
   // That everything answers, soon.
   void ExpectWorks(const std::string& text) {
     absl::Status status;
-    for (int i = 0; i < 100; ++i) {
-      status = TryAll(text);
-      if (!absl::IsResourceExhausted(status)) break;
-      absl::SleepFor(absl::Milliseconds(200));
-    }
+    Eventually([&] { return !absl::IsResourceExhausted(status = TryAll(text)); });
     EXPECT_TRUE(status.ok()) << status;
   }
   absl::Status TryAll(const std::string& text) {
@@ -241,8 +238,9 @@ TEST_F(MemoryE2eTest, WhateverTheBoundEverythingAnswersAfterwards) {
     // Whoever waits for ever is a failure, not a test that never ends.
     std::atomic<bool> done{false};
     std::thread watch([&] {
-      for (int i = 0; i < 3000 && !done; ++i) absl::SleepFor(absl::Milliseconds(100));
-      if (!done) server_->Signal(SIGKILL);
+      if (!Eventually([&] { return done.load(); }, std::chrono::minutes(5))) {
+        server_->Signal(SIGKILL);
+      }
     });
     const absl::Time until = absl::Now() + absl::Seconds(2);
     const auto hasty = client::Client::Connect(address_, {.timeout = absl::Seconds(3)}).value();

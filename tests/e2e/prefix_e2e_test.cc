@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "tests/e2e/server_testing.h"
+#include "tests/support/eventually.h"
 
 namespace recollect {
 namespace {
@@ -103,14 +103,12 @@ TEST_F(PrefixE2eTest, AKilledIngestResumesAndEqualsAnUninterruptedOne) {
       [&] { (void)client_->IngestTokens("d", tokens, nullptr, {.session = sparse}); });
   const auto observer = client::Client::Connect(address_).value();
   int64_t committed = 0;
-  for (int i = 0; i < 12000 && committed == 0; ++i) {
+  EXPECT_TRUE(Eventually([&] {
     const auto ingests = observer->ListIngests().value();
-    if (!ingests.empty()) {
-      committed = ingests.front().committed_offset();
-      EXPECT_EQ(ingests.front().kind(), v1::DOCUMENT_KIND_PREFIX);
-    }
-    absl::SleepFor(absl::Milliseconds(5));
-  }
+    if (ingests.empty()) return false;
+    EXPECT_EQ(ingests.front().kind(), v1::DOCUMENT_KIND_PREFIX);
+    return (committed = ingests.front().committed_offset()) > 0;
+  }));
   server_->Signal(SIGKILL);
   victim.join();
   server_->Wait();

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/time/clock.h"
 #include "client/client.h"
 #include "tests/e2e/server_testing.h"
+#include "tests/support/eventually.h"
 
 namespace recollect {
 namespace {
@@ -67,8 +67,7 @@ TEST_F(ServerE2eTest, StartsNoThreadOfTheExecutorWhileItServes) {
   };
   const size_t all = 2 * static_cast<size_t>(sysconf(_SC_NPROCESSORS_CONF));
   // Each thread gives itself its name, soon after it has started.
-  for (int i = 0; i < 1000 && executor_threads().size() < all; ++i)
-    absl::SleepFor(absl::Milliseconds(10));
+  EXPECT_TRUE(Eventually([&] { return executor_threads().size() >= all; }));
   const std::set<std::string> before = executor_threads();
   EXPECT_EQ(before.size(), all);
   std::vector<std::thread> clients;
@@ -160,11 +159,10 @@ TEST_F(ServerE2eTest, AKilledIngestResumesAndEqualsAnUninterruptedOne) {
   // Wait for a commit.
   const auto observer = client::Client::Connect(address_).value();
   int64_t committed = 0;
-  for (int i = 0; i < 6000 && committed == 0; ++i) {
+  EXPECT_TRUE(Eventually([&] {
     const auto ingests = observer->ListIngests().value();
-    if (!ingests.empty()) committed = ingests.front().committed_offset();
-    absl::SleepFor(absl::Milliseconds(5));
-  }
+    return !ingests.empty() && (committed = ingests.front().committed_offset()) > 0;
+  }));
   server_->Signal(SIGKILL);
   victim.join();
   server_->Wait();
@@ -198,7 +196,7 @@ TEST_F(ServerE2eTest, SigtermEndsAnIngestAtACommitAndItResumes) {
   absl::Status status;
   std::thread ingest([&] { status = client_->IngestText("d", client::ReadFrom(text)).status(); });
   const auto observer = client::Client::Connect(address_).value();
-  while (observer->ListIngests().value().empty()) absl::SleepFor(absl::Milliseconds(2));
+  EXPECT_TRUE(Eventually([&] { return !observer->ListIngests().value().empty(); }));
   server_->Signal(SIGTERM);
   ingest.join();
   EXPECT_EQ(server_->Wait(), 0);
@@ -215,7 +213,7 @@ TEST_F(ServerE2eTest, ADeleteDuringAnIngestStands) {
   std::thread running([&] {
     ingest = Run({"ingest", "--server", address_, "--id", "d", File("text", Text(60000))});
   });
-  while (client_->ListIngests().value().empty()) absl::SleepFor(absl::Milliseconds(2));
+  EXPECT_TRUE(Eventually([&] { return !client_->ListIngests().value().empty(); }));
   EXPECT_TRUE(client_->DeleteDocument("d").ok());
   running.join();
   EXPECT_EQ(ingest.exit_code, 7);
@@ -301,12 +299,7 @@ TEST_F(ServerE2eTest, ClientsThatLeaveStopTheWork) {
   client::GenerateCallbacks callbacks;
   callbacks.on_tokens = [](const auto&, const auto&) { return false; };
   EXPECT_EQ(client_->Generate(request, callbacks).status().code(), absl::StatusCode::kCancelled);
-  int64_t running = 1;
-  for (int i = 0; i < 2000 && running > 0; ++i) {
-    running = client_->GetStats()->running_requests();
-    absl::SleepFor(absl::Milliseconds(5));
-  }
-  EXPECT_EQ(running, 0);
+  EXPECT_TRUE(Eventually([&] { return client_->GetStats()->running_requests() == 0; }));
   EXPECT_EQ(StopServer(), 0);
 }
 

@@ -1,12 +1,11 @@
 // What a model without landmarks (RAT+) refuses: patterns beyond its checkpoint, retrieval, states
 // beyond their budget.
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "tests/engine/ratplus_testing.h"
+#include "tests/support/eventually.h"
 
 namespace recollect::engine {
 namespace {
@@ -56,9 +55,7 @@ TEST_F(RatPlusEngineTest, RetrievalIsRefusedNamingTheFamily) {
 
 // Sessions that have ended are freed in the background.
 void WaitUntilFreed(const Engine& engine) {
-  const absl::Time end = absl::Now() + absl::Seconds(20);
-  while (engine.stats().state_bytes > 0 && absl::Now() < end) std::this_thread::yield();
-  EXPECT_EQ(engine.stats().state_bytes, 0);
+  EXPECT_TRUE(Eventually([&] { return engine.stats().state_bytes == 0; }));
 }
 
 // A state without a span grows with its sequence; all of them together stay in a budget.

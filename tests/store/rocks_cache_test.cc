@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
-#include <thread>
 
 #include "base/io/log.h"
 #include "tests/store/rocks_testing.h"
 #include "tests/store/store_testing.h"
+#include "tests/support/eventually.h"
 
 namespace recollect::store::rocks {
 namespace {
@@ -39,11 +39,10 @@ void Put(RecordCache& cache, int64_t begin, int64_t end, size_t bytes) {
   for (int64_t i = begin; i < end; ++i) {
     const std::pair<std::string, std::string> record[] = {{Key(i), Record(i, bytes)}};
     const std::string keys[] = {Key(i)};
-    for (int tried = 0; tried < 10000; ++tried) {
+    Eventually([&] {
       cache.Put(record);
-      if (cache.Get(keys)[0] == record[0].second) break;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+      return cache.Get(keys)[0] == record[0].second;
+    });
   }
 }
 
@@ -109,9 +108,7 @@ TEST(RocksCacheTest, ASmallerBudgetShrinksIt) {
   EXPECT_GT(DirectoryBytes(directory.path()), 2 * kMinCacheBytes);
   const auto cache = Open(directory.path());
   Put(*cache, 2500, 2600, kBytes);
-  for (int i = 0; i < 100 && DirectoryBytes(directory.path()) > kMinCacheBytes; ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  EXPECT_LE(DirectoryBytes(directory.path()), kMinCacheBytes);
+  EXPECT_TRUE(Eventually([&] { return DirectoryBytes(directory.path()) <= kMinCacheBytes; }));
   EXPECT_EQ(Count(*cache, 2500, 2600, kBytes), 100);
 }
 

@@ -3,14 +3,13 @@
 #include <sys/mount.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <fstream>
-#include <thread>
 
 #include "store/rocks/documents/store_impl.h"
 #include "tests/store/fault_file_system.h"
 #include "tests/store/store_testing.h"
+#include "tests/support/eventually.h"
 
 namespace recollect::store::rocks {
 namespace {
@@ -179,11 +178,7 @@ TEST(RocksFullDiskTest, RealSmallFileSystem) {
     ASSERT_THAT(removed, IsOk());
     ASSERT_THAT((*store)->Free(removed->owner), IsOk());
     const IngestBatch batch = NextBatch(content, 4, 100, 1000);
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (!(*store)->CommitIngest(owner, batch).ok()) {
-      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
+    ASSERT_TRUE(Eventually([&] { return (*store)->CommitIngest(owner, batch).ok(); }));
     Append(&content, batch);
     ExpectContent(**store, owner, content);
   }

@@ -6,9 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <fstream>
-#include <thread>
 
 #include "rocksdb/status.h"
 #include "store/format.h"
@@ -16,6 +14,7 @@
 #include "store/rocks/db/status.h"
 #include "tests/store/rocks_testing.h"
 #include "tests/store/store_testing.h"
+#include "tests/support/eventually.h"
 
 namespace recollect::store::rocks {
 namespace {
@@ -26,17 +25,6 @@ absl::StatusOr<std::unique_ptr<DocumentStore>> Open(const std::string& directory
   RocksOptions options;
   options.directory = directory;
   return OpenRocksStore(options);
-}
-
-// Waits for work in the background: until `done` or a minute has passed.
-template <typename Done>
-bool Eventually(const Done& done) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  while (std::chrono::steady_clock::now() < deadline) {
-    if (done()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return done();
 }
 
 TEST(RocksStatusTest, EveryCodeMaps) {
@@ -347,10 +335,10 @@ TEST(RocksStoreTest, ClosedSessionsLeaveFewTables) {
       ASSERT_THAT((*store)->FreeSession(session), IsOk());
     }
   };
-  close_some(20);
+  close_some(8);
   const OwnerId open = *(*store)->NewSessionOwner();
   add(open, 3);
-  close_some(20);  // these and those before are compacted
+  close_some(8);  // these and those before are compacted
   EXPECT_TRUE(Eventually([&] { return DirectoryBytes(dir.path()) < 100 << 20; }));
   EXPECT_LT(TablesOf(dir.path(), "sessions").size(), 10u);
   const ChunkRef refs[] = {{open, 0}, {open, 2}};

@@ -8,7 +8,9 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+from waiting import wait_until  # noqa: E402
 
 
 def daemons(directory):
@@ -25,10 +27,7 @@ def daemons(directory):
 
 
 def wait(what, condition, seconds):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"{what}: not within {seconds} s"
-        time.sleep(0.05)
+    assert wait_until(condition, seconds), f"{what}: not within {seconds} s"
 
 
 def main(source):

@@ -1,9 +1,9 @@
-"""Texts and material that the tests of niah share. Importing it makes the package niah found."""
+"""Texts and material that the tests of niah share. Importing it makes the package niah and tests/e2e found."""
 import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(ROOT / "bench"))
+sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests/e2e")]
 
 from niah import phrases  # noqa: E402
 from niah.haystack import Haystack  # noqa: E402

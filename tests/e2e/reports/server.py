@@ -5,17 +5,16 @@ import json
 import pathlib
 import socket
 import subprocess
-import time
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import waiting  # noqa: E402
 
 WAIT = 300  # seconds; on a busy machine everything takes its time
 
 
 def wait_until(condition, what, pause=0.02):
-    end = time.monotonic() + WAIT
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {WAIT} s: {what}")
-        time.sleep(pause)
+    assert waiting.wait_until(condition, WAIT, pause), f"not within {WAIT} s: {what}"
 
 
 class Answer:

@@ -3,12 +3,12 @@
 
 #include <atomic>
 #include <set>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/engine_testing.h"
+#include "tests/support/eventually.h"
 #include "tests/support/tiny_model.h"
 
 namespace recollect::engine {
@@ -77,15 +77,6 @@ GenerateRequest Ask(std::vector<std::string> mounts, int64_t max_tokens = 5) {
   request.ignore_eos = true;
   request.with_retrievals = true;
   return request;
-}
-
-template <typename Condition>
-bool Eventually(const Condition& condition) {
-  for (int i = 0; i < 5000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
 }
 
 TEST(DocumentsTest, ADocumentOfOneTokenCanBeMounted) {

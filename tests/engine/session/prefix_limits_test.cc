@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "gmock/gmock.h"
 #include "tests/engine/session/prefix_testing.h"
+#include "tests/support/eventually.h"
 
 namespace recollect::engine {
 namespace {
@@ -25,9 +26,7 @@ class PrefixLimitsTest : public PrefixTest {
   }
   // Ended sessions are freed in the background.
   static void WaitUntilFreed(const Engine& engine) {
-    const absl::Time end = absl::Now() + absl::Seconds(20);
-    while (engine.stats().state_bytes > 0 && absl::Now() < end) std::this_thread::yield();
-    EXPECT_EQ(engine.stats().state_bytes, 0);
+    EXPECT_TRUE(Eventually([&] { return engine.stats().state_bytes == 0; }));
   }
 };
 

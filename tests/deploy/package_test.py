@@ -88,7 +88,7 @@ def main():
         inside.write_text(INSIDE)
         suite = re.search(r"VERSION_CODENAME=(\w+)", pathlib.Path("/etc/os-release").read_text()).group(1)
         done = subprocess.run(
-            ["mmdebstrap", "--quiet", "--variant=apt", *apt_options(),
+            ["mmdebstrap", "--quiet", "--variant=apt", "--dpkgopt=force-unsafe-io", *apt_options(),
              *(f"--customize-hook=copy-in {path} /" for path in (note, inside)),
              f"--customize-hook=cp {package} \"$1/package.deb\"",
              "--customize-hook=chroot \"$1\" bash /inside.sh", suite, "/dev/null", "-"],

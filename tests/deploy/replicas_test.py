@@ -1,21 +1,18 @@
 """The Helm chart and the compose file for replicas: linted and rendered, and they name options, endpoints and files that exist.
 
-    python3 tests/deploy/replicas_test.py SOURCE_DIR RECOLLECT WORK_DIR
+    python3 tests/deploy/replicas_test.py SOURCE_DIR RECOLLECT PACKAGES_DIR
 
-By Helm's own code, in a package from PyPI (helm-python-sdk), which WORK_DIR keeps. Exits 77, and says what is not checked, where PyPI
+By Helm's own code, in a package from PyPI (helm-python-sdk; tests/e2e/pypi.py). Exits 77, and says what is not checked, where that
 cannot be reached.
 """
-import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
-import venv
 
-source, recollect, work = (pathlib.Path(path).resolve() for path in sys.argv[1:4])
+source, recollect, packages = (pathlib.Path(path).resolve() for path in sys.argv[1:4])
 chart = source / "deploy/helm/recollect"
-PACKAGES = ["helm-python-sdk==0.2.2", "pyyaml>=6,<7"]
 # Left out where the program is run: it would look for the cluster.
 OF_CEPH = {"--store", "--ceph-conf", "--ceph-user"}
 
@@ -25,22 +22,10 @@ def check(condition, what):
         sys.exit(f"FAILED: {what}")
 
 
-def enter_environment():
-    """Runs this script again where the packages are."""
-    python = work / "venv/bin/python"
-    if not (work / "ready").exists():
-        venv.create(work / "venv", clear=True, with_pip=True)
-        got = subprocess.run([python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", *PACKAGES], check=False)
-        if got.returncode != 0:
-            print("SKIP: no PyPI: helm lint did NOT run, the chart is NOT rendered, the compose file is NOT read")
-            sys.exit(77)
-        (work / "ready").write_text("\n".join(PACKAGES))
-    os.execv(python, [python, *sys.argv])
+sys.path.insert(0, str(source / "tests/e2e"))
+from pypi import go_on  # noqa: E402
 
-
-if pathlib.Path(sys.prefix) != work / "venv":
-    enter_environment()
-
+go_on(packages, "the chart and the compose file for replicas")
 import helm_python  # noqa: E402
 import yaml  # noqa: E402
 from helm_python import chart as library  # noqa: E402

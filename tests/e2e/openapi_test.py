@@ -1,24 +1,21 @@
 """The description at /openapi.json against real servers: schemathesis makes requests from it, right and wrong ones, and compares the answers.
 
-    python3 tests/e2e/openapi_test.py SOURCE_DIR RECOLLECT_BINARY CHAT_SERVER WORK_DIR
+    python3 tests/e2e/openapi_test.py SOURCE_DIR RECOLLECT_BINARY CHAT_SERVER PACKAGES_DIR
 
-CHAT_SERVER answers conversations from a script (tests/http/chat_server.cc), so that no model that talks is needed. Packages come from PyPI.
-WORK_DIR keeps them, so that a second run takes seconds. Where PyPI cannot be reached it says so and ends with 77, which ctest counts as skipped.
+CHAT_SERVER answers conversations from a script (tests/http/chat_server.cc), so that no model that talks is needed. Packages come from PyPI (pypi.py).
+Where that cannot be reached it says so and ends with 77, which ctest counts as skipped.
 """
 import contextlib
 import json
 import lzma
-import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import urllib.request
 
-from pypi import end_without, environment, install
+from pypi import go_on
 
-# At the versions against which http/api/description was written.
-PACKAGES = ("schemathesis==4.32.5", "openapi-spec-validator==0.9.0")
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 EXAMPLES = 40  # requests for each operation, besides its example and those at the bounds of its schemas
 MODEL = "recollect-7m"
@@ -114,15 +111,9 @@ def test(source, binary, chat_server):
 
 
 def main():
-    *paths, work = (pathlib.Path(path).resolve() for path in sys.argv[1:])
-    if os.environ.get("RECOLLECT_OPENAPI_TEST") == str(work):
-        return test(*paths)
-    work.mkdir(exist_ok=True)
-    python = environment(work)
-    if failed := install(python, *PACKAGES):
-        end_without(failed, "schemathesis")
-    os.environ["RECOLLECT_OPENAPI_TEST"] = str(work)  # goes on with the packages
-    os.execv(python, [str(python), *sys.argv])
+    *paths, packages = (pathlib.Path(path).resolve() for path in sys.argv[1:])
+    go_on(packages, "the description of the HTTP API by schemathesis")
+    test(*paths)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """The conversation of the web page in a headless Chromium: a question, its citations, the next turn, what goes wrong.
 
-    python3 tests/e2e/page_chat_test.py CHAT_SERVER WORK_DIR [--url URL --document ID]
+    python3 tests/e2e/page_chat_test.py CHAT_SERVER PACKAGES_DIR WORK_DIR [--url URL --document ID]
 
-CHAT_SERVER answers from a script (tests/http/chat_server.cc), so that no model is needed. WORK_DIR as for page_test.py. With --url
+CHAT_SERVER answers from a script (tests/http/chat_server.cc), so that no model is needed. The directories are those of page_test.py. With --url
 the page of a server that runs already is shown instead, with a model of its own: it is asked about that document, and looked at.
 """
 import argparse
@@ -11,7 +11,8 @@ import pathlib
 import subprocess
 import sys
 
-from page_test import expect, in_environment, look
+from page_test import expect, look
+from pypi import go_on
 
 ANSWER = "At the next meeting Ishmael takes the minutes, and the pump is to be repaired."
 SKIP = 77
@@ -170,11 +171,12 @@ def walk(program, url, server, document, work):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("server", type=pathlib.Path)
+    parser.add_argument("packages", type=pathlib.Path)
     parser.add_argument("work", type=pathlib.Path)
     parser.add_argument("--url")
     parser.add_argument("--document", default="minutes")
     options = parser.parse_args()
-    in_environment(options.work)
+    go_on(options.packages, "the conversation of the web page")
     import chromium
     program = chromium.find()
     if program is None:

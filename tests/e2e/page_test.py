@@ -1,12 +1,11 @@
 """The web page in a headless Chromium against a real server and the shipped model: ingest, ask, find the secret lit up, delete.
 
-    python3 tests/e2e/page_test.py SOURCE_DIR RECOLLECT_BINARY WORK_DIR [--url URL]
+    python3 tests/e2e/page_test.py SOURCE_DIR RECOLLECT_BINARY PACKAGES_DIR WORK_DIR [--url URL]
 
-WORK_DIR keeps the packages, which come from PyPI, and gets the screenshots. Ends with 77 where there is no Chromium. With --url
+Packages come from PyPI (pypi.py); WORK_DIR gets the screenshots. Ends with 77 where there is no Chromium. With --url
 the page of a server that runs already is tested, and no server is started.
 """
 import argparse
-import os
 import pathlib
 import signal
 import subprocess
@@ -14,7 +13,8 @@ import sys
 import tempfile
 import urllib.parse
 import urllib.request
-import venv
+
+from pypi import go_on
 
 SECRET = "482135"
 SENTENCE = f" The secret number of the amber falcon is {SECRET}. "
@@ -211,25 +211,13 @@ def walk(program, source, url, work, root):
         expect(not foreign, f"nothing was loaded from elsewhere: {foreign}")
 
 
-def in_environment(work):
-    """Goes on with the packages from PyPI, which are installed in `work`."""
-    python = work.resolve() / "venv/bin/python"
-    if os.environ.get("RECOLLECT_PAGE_TEST_VENV") == str(python):
-        return
-    if not python.exists():
-        venv.create(work / "venv", clear=True, with_pip=True)
-    subprocess.run([python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "websockets>=15,<17"], check=True)
-    os.environ["RECOLLECT_PAGE_TEST_VENV"] = str(python)
-    os.execv(python, [str(python), *sys.argv])
-
-
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("source", "binary", "work"):
+    for name in ("source", "binary", "packages", "work"):
         parser.add_argument(name, type=pathlib.Path)
     parser.add_argument("--url")
     options = parser.parse_args()
-    in_environment(options.work)
+    go_on(options.packages, "the web page")
     import chromium
     program = chromium.find()
     if program is None:

@@ -1,7 +1,7 @@
 // A process that commits, publishes and deletes in a loop is killed at random moments; after each
 // kill, everything acknowledged is there, whole and exact, and the resume state fits the offset.
 //
-//   RECOLLECT_FAULT_ROUNDS=17 RECOLLECT_FAULT_SEED=7 rocks_kill_test     1020 kills, at other
+//   RECOLLECT_FAULT_ROUNDS=34 RECOLLECT_FAULT_SEED=7 rocks_kill_test     1020 kills, at other
 //   moments
 #include <signal.h>
 #include <spawn.h>
@@ -24,7 +24,7 @@ extern char** environ;
 namespace recollect::store::rocks {
 namespace {
 
-constexpr int kKills = 60;  // a round
+constexpr int kKills = 30;  // a round
 constexpr int kCommitsPerDocument = 12;
 constexpr const char* kDirectoryVariable = "RECOLLECT_KILL_TEST_DIRECTORY";
 

@@ -116,7 +116,7 @@ TEST_P(IngestBlocksTest, RecordsEqualTheModelRunInOneGo) {
 }
 
 TEST_P(IngestBlocksTest, SlicesMessagesAndCommitsDoNotChangeRecords) {
-  const std::string text = SampleText(30000, 9);
+  const std::string text = SampleText(12000, 9);
   std::string expected;
   for (const int64_t slice : {64, 1000, 65536}) {
     for (const int64_t message : {1 << 20, 1000, 1}) {
@@ -125,7 +125,7 @@ TEST_P(IngestBlocksTest, SlicesMessagesAndCommitsDoNotChangeRecords) {
         SCOPED_TRACE(testing::Message() << slice << " " << message << " " << threads);
         TestOptions options = SmallOptions();
         options.ingest_slice_tokens = slice;
-        options.commit_tokens = options.text_commit_tokens = slice == 64 ? 100 : 5000;
+        options.commit_tokens = options.text_commit_tokens = slice == 64 ? 100 : 1500;
         options.threads = threads;
         Fixture f(options, model_);
         const auto info = Ingest(*f.engine, "doc", text, message);

@@ -72,7 +72,7 @@ class RefreshTest : public ::testing::TestWithParam<Change> {
     return DumpDocument(*store, id, GetParam().to()->config().key_width());
   }
 
-  const std::string text_ = SampleText(20000, 3);
+  const std::string text_ = SampleText(10000, 3);
   std::shared_ptr<store::DocumentStore> store_ = store::CreateMemoryStore();
   store::DocumentInfo before_;
 };

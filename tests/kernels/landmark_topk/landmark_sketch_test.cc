@@ -124,7 +124,7 @@ std::vector<std::vector<float>> Queries(const SketchShape& shape) {
 TEST(LandmarkSketchTest, NoScoreIsAboveItsBound) {
   for (const SketchShape& shape : kShapes) {
     for (const Case& change : Cases()) {
-      for (const int64_t count : {1, 17, 700}) {
+      for (const int64_t count : {1, 17, 300}) {
         std::vector<float> numbers = ModelKeys(shape, count);
         change.change(numbers);
         const Keys all(shape, numbers);
@@ -152,7 +152,7 @@ TEST(LandmarkSketchTest, NoScoreIsAboveItsBound) {
 TEST(LandmarkSketchTest, ASearchFindsTheSameWithAndWithout) {
   for (const SketchShape& shape : kShapes) {
     for (const Case& change : Cases()) {
-      for (const int64_t count : {5, 1100}) {
+      for (const int64_t count : {5, 500}) {
         std::vector<float> numbers = ModelKeys(shape, count);
         change.change(numbers);
         const Keys all(shape, numbers);

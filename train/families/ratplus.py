@@ -131,9 +131,8 @@ class BlockHeadCache:
     def append(self, entry, q):
         self.entries.append(entry)
         chosen = self.o.blocks(q, torch.stack([e[0] for e in self.entries]))
-        t = torch.tensor(len(self.entries) - 1)
-        return [e for p, e in enumerate(self.entries)
-                if p // self.o.c["top_k"]["block"] in chosen or attends(self.pattern, t, torch.tensor(p))]
+        attended = attends(self.pattern, torch.tensor(len(self.entries) - 1), torch.arange(len(self.entries))).tolist()
+        return [e for p, e in enumerate(self.entries) if attended[p] or p // self.o.c["top_k"]["block"] in chosen]
 
 
 class RatPlusDecoder:

@@ -350,7 +350,8 @@ class Decoder:
         self.cache[i].append((self.position, self.o.rope(self.o.heads(k, H), here), self.o.heads(v, H)))
         t = torch.tensor(self.position)
         # What this position does not see, no later one will: the pattern only ever drops positions.
-        self.cache[i] = seen = [e for e in self.cache[i] if self.o.sees(t, torch.tensor(e[0]))]
+        sees = self.o.sees(t, torch.tensor([e[0] for e in self.cache[i]])).tolist()
+        self.cache[i] = seen = [e for e, kept in zip(self.cache[i], sees) if kept]
         y = self.o.attend(self.o.rope(self.o.heads(q, H), here), torch.cat([e[1] for e in seen]), torch.cat([e[2] for e in seen]),
                           torch.ones(1, len(seen), dtype=torch.bool))
         return self.o.lin(torch.sigmoid(o) * y, f"layers.{i}.mixer.out_proj")

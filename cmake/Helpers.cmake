@@ -83,9 +83,14 @@ function(recollect_test)
     target_precompile_headers(${ARG_NAME} REUSE_FROM recollect_test_headers)
   endif()
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main recollect_options)
+  # The longest start first.
+  set(cost 0)
+  if(ARG_LABELS MATCHES slow)
+    set(cost 100)
+  endif()
   # Names as tests gave them: values that have no printer would come as their bytes, other ones each time.
   gtest_discover_tests(${ARG_NAME} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES TEST_PREFIX "${ARG_PREFIX}"
-    PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${ARG_ENVIRONMENT}")
+    PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} COST ${cost} ENVIRONMENT "${ARG_ENVIRONMENT}")
 endfunction()
 
 # recollect_test_on_cuda(NAME golden_cuda_test SOURCES golden_test.cc DEPS recollect::model)

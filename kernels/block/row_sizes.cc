@@ -33,11 +33,4 @@ absl::Status CheckRows(absl::string_view op, const RowSizes& sizes, int multiple
                                                  " numbers, ", stride, " apart: ", wrong));
 }
 
-absl::Status CheckPointerRows(const RowSizes& sizes, int32_t sentinel) {
-  if (absl::Status status = CheckRows("pointer mix", sizes); !status.ok()) return status;
-  if (sentinel >= 0 && sentinel < sizes.width && sizes.width >= 2) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("pointer mix of ", sizes.width, " logits: the sentinel is ", sentinel));
-}
-
 }  // namespace recollect::kernels

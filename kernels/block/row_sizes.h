@@ -1,6 +1,5 @@
-// Sizes of the row-wise operations on a device (kernels/elementwise/elementwise_cuda.h,
-// rope_cuda.h, features_cuda.h, pointer_mix_cuda.h, sample_cuda.h), and their checks. Host code
-// without CUDA, so that every machine tests it.
+// Sizes of the row-wise operations on a device, and their checks. Host code without CUDA, so that
+// every machine tests it.
 #ifndef RECOLLECT_KERNELS_BLOCK_ROW_SIZES_H_
 #define RECOLLECT_KERNELS_BLOCK_ROW_SIZES_H_
 
@@ -25,9 +24,6 @@ struct RowSizes {
 // when width is not a multiple of `multiple`, rows overlap, or there are more rows (2^31) or
 // numbers (2^33) than one launch takes.
 absl::Status CheckRows(absl::string_view op, const RowSizes& sizes, int multiple = 1);
-
-// The same for a pointer's mix; `sentinel` must be the index of one of `width` >= 2 logits.
-absl::Status CheckPointerRows(const RowSizes& sizes, int32_t sentinel);
 
 }  // namespace recollect::kernels
 

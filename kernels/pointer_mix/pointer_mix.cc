@@ -1,8 +1,10 @@
 #include "kernels/pointer_mix/pointer_mix.h"
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "kernels/cuda/cuda_math.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/pointer_mix/pointer_mix_operation.h"
 
 namespace recollect::kernels {
 
@@ -17,6 +19,13 @@ void MixPointed(OpContext& ctx, int64_t vocab, int32_t sentinel,
     float& logit = logits[to.token];
     logit = cuda::LogAddExp(logit, to.score + base);
   }
+}
+
+absl::Status CheckPointerRows(const RowSizes& sizes, int32_t sentinel) {
+  if (absl::Status status = CheckRows("pointer mix", sizes); !status.ok()) return status;
+  if (sentinel >= 0 && sentinel < sizes.width && sizes.width >= 2) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("pointer mix of ", sizes.width, " logits: the sentinel is ", sentinel));
 }
 
 }  // namespace recollect::kernels

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
+#include "kernels/block/row_sizes.h"
 #include "kernels/pointer_mix/pointer_mix.h"
 
 namespace recollect::kernels {
@@ -20,6 +22,9 @@ struct MixPointedOp {
   float* logits = nullptr;                // [rows, vocab] fp32, dense
   friend bool operator==(const MixPointedOp&, const MixPointedOp&) = default;
 };
+
+// Statuses of CheckRows; `sentinel` must be the index of one of `width` >= 2 logits.
+absl::Status CheckPointerRows(const RowSizes& sizes, int32_t sentinel);
 
 }  // namespace recollect::kernels
 

@@ -13,13 +13,13 @@
 namespace recollect::store {
 namespace {
 
-constexpr absl::string_view kMagic = "RECOLDOC";
+constexpr Bytes kMagic = "RECOLDOC";
 constexpr size_t kStartBytes = 16;  // magic, version, zero
 constexpr size_t kSizeBytes = sizeof(uint32_t);
 constexpr size_t kMaxNameBytes = 1024;
-constexpr absl::string_view kFile = "document file";
+constexpr Bytes kFile = "document file";
 
-uint32_t ReadU32(absl::string_view bytes) {
+uint32_t ReadU32(Bytes bytes) {
   uint32_t value;
   std::memcpy(&value, bytes.data(), sizeof(value));
   return value;
@@ -35,45 +35,32 @@ uint8_t FileVersionOf(const DocumentInfo& document) {
 // Owner 0 is nobody's.
 std::string FrameKey(int64_t number) { return absl::StrCat("f", PieceKey(OwnerId{0}, number)); }
 
+// In their order, for writing and for reading.
+template <typename Record, typename Head>
+void HeadFields(Record& record, Head& head) {
+  auto& document = head.document;
+  record.Fields(document.from_tokens, document.bytes, document.tokens, document.chunks,
+                AnySign{document.created_unix_ms}, head.key_width, document.state_bytes,
+                document.id, document.fingerprint, document.sha256, document.pattern);
+}
+
 }  // namespace
 
-std::string EncodeFileHead(absl::string_view key, const FileHead& head) {
+std::string EncodeFileHead(Bytes key, const FileHead& head) {
   const DocumentInfo& document = head.document;
-  RecordWriter out(static_cast<uint8_t>(RecordType::kFileHead), 512, FileVersionOf(document));
-  out.U8(document.from_tokens ? 1 : 0);
-  out.I64(document.bytes);
-  out.I64(document.tokens);
-  out.I64(document.chunks);
-  out.I64(document.created_unix_ms);
-  out.I64(head.key_width);
-  out.I64(document.state_bytes);
-  out.String(document.id);
-  out.String(document.fingerprint);
-  out.String(document.sha256);
-  out.String(document.pattern);
+  RecordWriter out(RecordType::kFileHead, 512, FileVersionOf(document));
+  HeadFields(out, head);
   if (!document.metadata.empty()) out.String(document.metadata);
   return std::move(out).Finish(key);
 }
 
-absl::StatusOr<FileHead> DecodeFileHead(absl::string_view key, absl::string_view record,
-                                        absl::string_view what) {
-  ASSIGN_OR_RETURN(const absl::string_view payload,
-                   OpenRecord(static_cast<uint8_t>(RecordType::kFileHead), key, record, what,
-                              kRecordVersion, kDocumentFileVersion));
+absl::StatusOr<FileHead> DecodeFileHead(Bytes key, Bytes record, Bytes what) {
+  ASSIGN_OR_RETURN(const Bytes payload,
+                   OpenRecord(RecordType::kFileHead, key, record, what, kDocumentFileVersion));
   RecordReader in(payload);
   FileHead head;
   DocumentInfo& document = head.document;
-  document.from_tokens = in.Flag();
-  document.bytes = in.Count();
-  document.tokens = in.Count();
-  document.chunks = in.Count();
-  document.created_unix_ms = in.Number<int64_t>();
-  head.key_width = in.Count();
-  document.state_bytes = in.Count();
-  document.id = in.String();
-  document.fingerprint = in.String();
-  document.sha256 = in.String();
-  document.pattern = in.String();
+  HeadFields(in, head);
   bool described = true;
   if (static_cast<uint8_t>(record[0]) != kRecordVersion) {
     document.metadata = in.String();
@@ -88,7 +75,7 @@ absl::StatusOr<FileHead> DecodeFileHead(absl::string_view key, absl::string_view
                      document.sha256.size() <= kMaxNameBytes;
   if (!in.done() || !named || !described || prefix == (document.state_bytes == 0) ||
       prefix == (document.chunks > 0)) {
-    return Damaged(what, absl::StrCat("payload of ", payload.size(), " bytes does not parse"));
+    return DoesNotParse(what, payload);
   }
   return head;
 }
@@ -101,28 +88,27 @@ FrameWriter::FrameWriter(const DocumentInfo& document) {
 
 std::string FrameWriter::NextKey() const { return FrameKey(frames_); }
 
-void FrameWriter::Append(absl::string_view bytes) {
+void FrameWriter::Append(Bytes bytes) {
   out_.append(bytes.data(), bytes.size());
   hash_.Update(bytes);
 }
 
-void FrameWriter::Add(absl::string_view record) {
+void FrameWriter::Add(Bytes record) {
   Append(U32(static_cast<uint32_t>(record.size())));
   Append(record);
   ++frames_;
 }
 
 void FrameWriter::AddEnd() {
-  RecordWriter out(static_cast<uint8_t>(RecordType::kFileEnd), 128, kRecordVersion);
-  out.I64(frames_);
-  out.String(hash_.Hex());
+  RecordWriter out(RecordType::kFileEnd, 128);
+  out.Fields(frames_, hash_.Hex());
   const std::string record = std::move(out).Finish(NextKey());
   out_ += U32(static_cast<uint32_t>(record.size())) + record;
 }
 
 std::string FrameWriter::Take() { return std::exchange(out_, std::string()); }
 
-void FrameReader::Append(absl::string_view bytes) {
+void FrameReader::Append(Bytes bytes) {
   buffer_.erase(0, at_);
   at_ = 0;
   buffer_.append(bytes.data(), bytes.size());
@@ -130,7 +116,7 @@ void FrameReader::Append(absl::string_view bytes) {
 }
 
 absl::Status FrameReader::ReadStart() {
-  const absl::string_view start = rest().substr(0, kStartBytes);
+  const Bytes start = rest().substr(0, kStartBytes);
   if (start.substr(0, kMagic.size()) != kMagic) {
     return absl::InvalidArgumentError(absl::StrCat(
         "not a ", kFile, " of Recollect: it begins with \"",
@@ -152,9 +138,8 @@ absl::Status FrameReader::ReadStart() {
 }
 
 absl::Status FrameReader::ReadEnd(const Frame& frame) {
-  ASSIGN_OR_RETURN(const absl::string_view payload,
-                   OpenRecord(static_cast<uint8_t>(RecordType::kFileEnd), frame.key, frame.record,
-                              frame.name, kRecordVersion, kRecordVersion));
+  ASSIGN_OR_RETURN(const Bytes payload,
+                   OpenRecord(RecordType::kFileEnd, frame.key, frame.record, frame.name));
   RecordReader in(payload);
   const int64_t frames = in.Count();
   const std::string sha256 = in.String();
@@ -172,7 +157,7 @@ absl::Status FrameReader::ReadEnd(const Frame& frame) {
 absl::StatusOr<std::optional<Frame>> FrameReader::Next() {
   if (!started_) {
     // What is no such file is told by its first bytes, however short it is.
-    const absl::string_view magic = rest().substr(0, kMagic.size());
+    const Bytes magic = rest().substr(0, kMagic.size());
     if (rest().size() < kStartBytes && magic == kMagic.substr(0, magic.size())) {
       return std::nullopt;
     }
@@ -191,7 +176,7 @@ absl::StatusOr<std::optional<Frame>> FrameReader::Next() {
                                             kRecordHeaderBytes, " to ", kMaxFrameBytes));
   }
   if (rest().size() < kSizeBytes + static_cast<size_t>(size)) return std::nullopt;
-  const absl::string_view whole = rest().substr(0, kSizeBytes + static_cast<size_t>(size));
+  const Bytes whole = rest().substr(0, kSizeBytes + static_cast<size_t>(size));
   frame.record = std::string(whole.substr(kSizeBytes));
   frame.key = FrameKey(frames_);
   frame.type = static_cast<RecordType>(frame.record[1]);

@@ -36,9 +36,8 @@ struct FileHead {
   int64_t key_width = 0;  // of landmark keys; 0: a prefix, or a document that is kept as text
 };
 
-std::string EncodeFileHead(absl::string_view key, const FileHead& head);
-absl::StatusOr<FileHead> DecodeFileHead(absl::string_view key, absl::string_view record,
-                                        absl::string_view what);
+std::string EncodeFileHead(Bytes key, const FileHead& head);
+absl::StatusOr<FileHead> DecodeFileHead(Bytes key, Bytes record, Bytes what);
 
 // Writes the file's bytes, in order. Not thread-safe, like the reader.
 class FrameWriter {
@@ -48,7 +47,7 @@ class FrameWriter {
   // Returns the key of the next record.
   std::string NextKey() const;
   // Adds a record under NextKey().
-  void Add(absl::string_view record);
+  void Add(Bytes record);
   // Adds the last record.
   void AddEnd();
   // Returns the bytes that were added since the last call.
@@ -56,7 +55,7 @@ class FrameWriter {
   int64_t pending() const { return static_cast<int64_t>(out_.size()); }
 
  private:
-  void Append(absl::string_view bytes);
+  void Append(Bytes bytes);
 
   std::string out_;
   Sha256 hash_;
@@ -73,7 +72,7 @@ struct Frame {
 // Takes the file's bytes as they come, in pieces of any size.
 class FrameReader {
  public:
-  void Append(absl::string_view bytes);
+  void Append(Bytes bytes);
   // Returns the next frame, in order, if all of it has come; the end is not handed out.
   // INVALID_ARGUMENT: no document file; FAILED_PRECONDITION: a file of a newer version; DATA_LOSS:
   // a damaged file, or bytes behind the end.
@@ -86,7 +85,7 @@ class FrameReader {
  private:
   absl::Status ReadStart();
   absl::Status ReadEnd(const Frame& frame);
-  absl::string_view rest() const { return absl::string_view(buffer_).substr(at_); }
+  Bytes rest() const { return Bytes(buffer_).substr(at_); }
   void Skip(size_t n) { at_ += n; }
 
   std::string buffer_;  // its part from `at_` is not read yet

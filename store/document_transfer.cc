@@ -30,7 +30,7 @@ const char* KindName(DocumentKind kind) {
 
 }  // namespace
 
-DocumentExport::DocumentExport(DocumentStore& store, DocumentInfo document, int64_t key_width)
+DocumentExport::DocumentExport(DocumentReader& store, DocumentInfo document, int64_t key_width)
     : store_(store), writer_(document) {
   head_.key_width = document.kind() == DocumentKind::kChunks ? key_width : 0;
   head_.document = std::move(document);
@@ -90,7 +90,7 @@ absl::Status DocumentExport::AddGroup() {
   return absl::OkStatus();
 }
 
-DocumentImport::DocumentImport(DocumentStore& store, ImportRules rules, std::string id,
+DocumentImport::DocumentImport(IngestWriter& store, ImportRules rules, std::string id,
                                std::function<absl::Status(const DocumentInfo&)> begin)
     : store_(store), rules_(std::move(rules)), id_(std::move(id)), begin_(std::move(begin)) {}
 

@@ -22,7 +22,7 @@ namespace recollect::store {
 class DocumentExport {
  public:
   // `key_width`: of the document's landmark keys; used only where it has chunk states.
-  DocumentExport(DocumentStore& store, DocumentInfo document, int64_t key_width);
+  DocumentExport(DocumentReader& store, DocumentInfo document, int64_t key_width);
 
   // Returns the next bytes of the file, 1 MiB or somewhat more; empty behind its end. DATA_LOSS
   // names the record.
@@ -33,7 +33,7 @@ class DocumentExport {
   absl::Status AddNext();
   absl::Status AddGroup();
 
-  DocumentStore& store_;
+  DocumentReader& store_;
   FileHead head_;
   FrameWriter writer_;
   bool begun_ = false, ended_ = false;
@@ -61,7 +61,7 @@ class DocumentImport {
   // `id`: the document's new name; empty: the name in the file. `begin` is called before anything
   // is written, with the document as the file's head describes it, under its new name; its error
   // ends the import. A document that turns out to be larger than its head says is refused.
-  DocumentImport(DocumentStore& store, ImportRules rules, std::string id,
+  DocumentImport(IngestWriter& store, ImportRules rules, std::string id,
                  std::function<absl::Status(const DocumentInfo& document)> begin);
   ~DocumentImport();
   DocumentImport(const DocumentImport&) = delete;
@@ -91,7 +91,7 @@ class DocumentImport {
   absl::Status CheckCounts(bool whole) const;
   absl::Status CommitIfLarge();
 
-  DocumentStore& store_;
+  IngestWriter& store_;
   const ImportRules rules_;
   std::string id_;
   const std::function<absl::Status(const DocumentInfo&)> begin_;

@@ -20,10 +20,10 @@
 #include "store/document_store.h"
 #include "store/ingest_state.h"
 #include "store/keys.h"
+#include "store/record.h"
 
 namespace recollect::store {
 
-inline constexpr uint8_t kRecordVersion = 1;
 // For documents, removed documents and ingests that are prefixes: additional fields follow those of
 // version 1.
 inline constexpr uint8_t kPrefixRecordVersion = 2;
@@ -52,30 +52,6 @@ inline constexpr int64_t kSegmentKeys = 1024;
 inline constexpr int64_t kIndexPieceBytes = int64_t{1} << 20;
 inline constexpr int64_t kFirstIndexPiece = int64_t{1} << 48;
 
-// Numbers on disk: never change or reuse one.
-enum class RecordType : uint8_t {
-  kMeta = 1,
-  kDocument = 2,
-  kIngest = 3,
-  kResume = 4,
-  kText = 5,
-  kTokens = 6,
-  kChunk = 7,
-  kLandmarks = 8,
-  kRemoved = 9,
-  kState = 10,
-  kCatalog = 11,
-  kHead = 12,
-  kFileHead = 13,  // of a document in a file of its own, like the next: store/document_file.h
-  kFileEnd = 14,
-  kIndex = 15,
-  kPool = 16,  // of the store over RADOS, like the next three: store/rados/records.h
-  kCursor = 17,
-  kExtents = 18,
-  kIndexHead = 19,
-  kCached = 20,  // in a cache in front of it
-};
-
 // The database's own record.
 struct MetaRecord {
   uint32_t database_version = kDatabaseVersion;
@@ -88,8 +64,8 @@ struct CatalogRecord {
   uint64_t documents = 0;
   uint64_t names = 0;  // sum of the CRC-32C of the documents' keys: differs for other documents
   // Counts a document in or out. The writer sets `changes`.
-  void Add(absl::string_view key);
-  void Subtract(absl::string_view key);
+  void Add(Bytes key);
+  void Subtract(Bytes key);
   friend bool operator==(const CatalogRecord&, const CatalogRecord&) = default;
 };
 
@@ -109,7 +85,7 @@ struct LandmarkSegment {
 // The same where it lies in its record.
 struct LandmarkSegmentView {
   int64_t d_k = 0, count = 0;
-  absl::string_view bytes;  // of Bf16 [count, d_k], at any address
+  Bytes bytes;  // of Bf16 [count, d_k], at any address
 };
 
 // A piece of an index over landmark keys.
@@ -119,53 +95,40 @@ struct IndexPiece {
   std::string bytes;        // 1 to kIndexPieceBytes, at most total_bytes
 };
 
-std::string EncodeMeta(absl::string_view key, const MetaRecord& meta);
-std::string EncodeCatalog(absl::string_view key, const CatalogRecord& catalog);
-std::string EncodeHead(absl::string_view key, const HeadRecord& head);
-std::string EncodeDocument(absl::string_view key, const DocumentInfo& info);
-std::string EncodeRemoved(absl::string_view key, const DocumentInfo& info);
-std::string EncodeIngest(absl::string_view key, const IngestState& state);  // without resume_state
-std::string EncodeResume(absl::string_view key, absl::string_view resume_state);
-std::string EncodeText(absl::string_view key, absl::string_view text);
-std::string EncodeTokens(absl::string_view key, std::span<const int32_t> tokens);
-std::string EncodeState(absl::string_view key, absl::string_view part);
+std::string EncodeMeta(Bytes key, const MetaRecord& meta);
+std::string EncodeCatalog(Bytes key, const CatalogRecord& catalog);
+std::string EncodeHead(Bytes key, const HeadRecord& head);
+std::string EncodeDocument(Bytes key, const DocumentInfo& info);
+std::string EncodeRemoved(Bytes key, const DocumentInfo& info);
+std::string EncodeIngest(Bytes key, const IngestState& state);  // without resume_state
+std::string EncodeResume(Bytes key, Bytes resume_state);
+std::string EncodeText(Bytes key, Bytes text);
+std::string EncodeTokens(Bytes key, std::span<const int32_t> tokens);
+std::string EncodeState(Bytes key, Bytes part);
 // REQUIRES: rows >= 1, states.size() % rows == 0, without states no tokens, and of `mxint8` what it
 // says.
-std::string EncodeChunk(absl::string_view key, const ChunkRecord& chunk);
+std::string EncodeChunk(Bytes key, const ChunkRecord& chunk);
 // REQUIRES: d_k >= 1, keys.size() % d_k == 0.
-std::string EncodeLandmarks(absl::string_view key, std::span<const Bf16> keys, int64_t d_k);
+std::string EncodeLandmarks(Bytes key, std::span<const Bf16> keys, int64_t d_k);
 // REQUIRES: the sizes are those of an IndexPiece.
-std::string EncodeIndex(absl::string_view key, const IndexPiece& piece);
+std::string EncodeIndex(Bytes key, const IndexPiece& piece);
 
 // FAILED_PRECONDITION, naming both versions, if a newer version of this software wrote it.
-absl::StatusOr<MetaRecord> DecodeMeta(absl::string_view key, absl::string_view record);
-absl::StatusOr<CatalogRecord> DecodeCatalog(absl::string_view key, absl::string_view record,
-                                            absl::string_view what);
-absl::StatusOr<HeadRecord> DecodeHead(absl::string_view key, absl::string_view record,
-                                      absl::string_view what);
-absl::StatusOr<DocumentInfo> DecodeDocument(absl::string_view key, absl::string_view record,
-                                            absl::string_view what);
-absl::StatusOr<DocumentInfo> DecodeRemoved(absl::string_view key, absl::string_view record,
-                                           absl::string_view what);
-absl::StatusOr<IngestState> DecodeIngest(absl::string_view key, absl::string_view record,
-                                         absl::string_view what);
-absl::StatusOr<std::string> DecodeResume(absl::string_view key, absl::string_view record,
-                                         absl::string_view what);
-absl::StatusOr<std::string> DecodeText(absl::string_view key, absl::string_view record,
-                                       absl::string_view what);
-absl::StatusOr<std::vector<int32_t>> DecodeTokens(absl::string_view key, absl::string_view record,
-                                                  absl::string_view what);
-absl::StatusOr<std::string> DecodeState(absl::string_view key, absl::string_view record,
-                                        absl::string_view what);
-absl::StatusOr<ChunkRecord> DecodeChunk(absl::string_view key, absl::string_view record,
-                                        absl::string_view what);
-absl::StatusOr<LandmarkSegment> DecodeLandmarks(absl::string_view key, absl::string_view record,
-                                                absl::string_view what);
+absl::StatusOr<MetaRecord> DecodeMeta(Bytes key, Bytes record);
+absl::StatusOr<CatalogRecord> DecodeCatalog(Bytes key, Bytes record, Bytes what);
+absl::StatusOr<HeadRecord> DecodeHead(Bytes key, Bytes record, Bytes what);
+absl::StatusOr<DocumentInfo> DecodeDocument(Bytes key, Bytes record, Bytes what);
+absl::StatusOr<DocumentInfo> DecodeRemoved(Bytes key, Bytes record, Bytes what);
+absl::StatusOr<IngestState> DecodeIngest(Bytes key, Bytes record, Bytes what);
+absl::StatusOr<std::string> DecodeResume(Bytes key, Bytes record, Bytes what);
+absl::StatusOr<std::string> DecodeText(Bytes key, Bytes record, Bytes what);
+absl::StatusOr<std::vector<int32_t>> DecodeTokens(Bytes key, Bytes record, Bytes what);
+absl::StatusOr<std::string> DecodeState(Bytes key, Bytes record, Bytes what);
+absl::StatusOr<ChunkRecord> DecodeChunk(Bytes key, Bytes record, Bytes what);
+absl::StatusOr<LandmarkSegment> DecodeLandmarks(Bytes key, Bytes record, Bytes what);
 // The result points into `record`.
-absl::StatusOr<LandmarkSegmentView> ViewLandmarks(absl::string_view key, absl::string_view record,
-                                                  absl::string_view what);
-absl::StatusOr<IndexPiece> DecodeIndex(absl::string_view key, absl::string_view record,
-                                       absl::string_view what);
+absl::StatusOr<LandmarkSegmentView> ViewLandmarks(Bytes key, Bytes record, Bytes what);
+absl::StatusOr<IndexPiece> DecodeIndex(Bytes key, Bytes record, Bytes what);
 
 // Bytes of a document's records, as counted by DocumentInfo::stored_bytes; an index is not counted.
 int64_t ChunkRecordBytes(const ChunkRecord& chunk);

@@ -1,12 +1,10 @@
 // Records of chunks, in each of their versions (store/format.h).
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/numeric/mxint8.h"
 #include "base/status.h"
 #include "store/format.h"
-#include "store/record.h"
 
 namespace recollect::store {
 namespace {
@@ -25,10 +23,6 @@ size_t PayloadBytes(const ChunkRecord& chunk) {
   const size_t tokens =
       version == kRecordVersion ? 0 : sizeof(uint32_t) + chunk.tokens.size() * sizeof(int32_t);
   return kHeaderBytes + tokens + static_cast<size_t>(chunk.stored_states_bytes());
-}
-
-absl::Status Unparsable(absl::string_view what, absl::string_view payload) {
-  return Damaged(what, absl::StrCat("payload of ", payload.size(), " bytes does not parse"));
 }
 
 // The rest of a record as MXINT8 numbers; empty if there are not `numbers` of them.
@@ -63,16 +57,15 @@ bool GetStates(RecordReader& in, uint8_t version, uint64_t rows, uint64_t width,
 
 }  // namespace
 
-std::string EncodeChunk(absl::string_view key, const ChunkRecord& chunk) {
+std::string EncodeChunk(Bytes key, const ChunkRecord& chunk) {
   RECOLLECT_CHECK(chunk.rows >= 1 && chunk.states.size() % static_cast<size_t>(chunk.rows) == 0);
   const uint8_t version = VersionOf(chunk);
-  RecordWriter out(static_cast<uint8_t>(RecordType::kChunk), PayloadBytes(chunk), version);
+  RecordWriter out(RecordType::kChunk, PayloadBytes(chunk), version);
   out.U32(static_cast<uint64_t>(chunk.rows));
   if (version != kRangeRecordVersion) {
     out.U32(chunk.states.size() / static_cast<size_t>(chunk.rows));
   }
-  out.I64(chunk.text_begin);
-  out.I64(chunk.text_end);
+  out.Fields(chunk.text_begin, chunk.text_end);
   if (version == kTokensRecordVersion || version == kMxInt8RecordVersion) {
     out.U32(chunk.tokens.size());
     out.Raw(chunk.tokens.data(), chunk.tokens.size() * sizeof(int32_t));
@@ -81,22 +74,19 @@ std::string EncodeChunk(absl::string_view key, const ChunkRecord& chunk) {
   return std::move(out).Finish(key);
 }
 
-absl::StatusOr<ChunkRecord> DecodeChunk(absl::string_view key, absl::string_view record,
-                                        absl::string_view what) {
-  ASSIGN_OR_RETURN(const absl::string_view payload,
-                   OpenRecord(static_cast<uint8_t>(RecordType::kChunk), key, record, what,
-                              kRecordVersion, kRangeRecordVersion));
+absl::StatusOr<ChunkRecord> DecodeChunk(Bytes key, Bytes record, Bytes what) {
+  ASSIGN_OR_RETURN(const Bytes payload,
+                   OpenRecord(RecordType::kChunk, key, record, what, kRangeRecordVersion));
   RecordReader in(payload);
   ChunkRecord chunk;
   const auto version = static_cast<uint8_t>(record[0]);
   const bool states = version != kRangeRecordVersion;
   const auto rows = in.Number<uint32_t>();
   const auto width = states ? in.Number<uint32_t>() : 0;
-  chunk.text_begin = in.Count();
-  chunk.text_end = in.Count();
+  in.Fields(chunk.text_begin, chunk.text_end);
   const bool sound = (!states || GetStates(in, version, rows, width, chunk)) && in.done() &&
                      rows >= 1 && rows <= kMaxChunkTokens && chunk.text_begin <= chunk.text_end;
-  if (!sound) return Unparsable(what, payload);
+  if (!sound) return DoesNotParse(what, payload);
   chunk.rows = static_cast<int32_t>(rows);
   return chunk;
 }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "store/format.h"
+#include "store/store_errors.h"
 
 namespace recollect::store {
 namespace {
@@ -43,6 +44,21 @@ IngestProgress AskedIngest(const std::string& id, const std::string& fingerprint
   return asked;
 }
 
+absl::StatusOr<IngestProgress> IngestWriter::BeginIngest(const std::string& id,
+                                                         const std::string& fingerprint,
+                                                         bool from_tokens,
+                                                         const std::string& pattern) {
+  RETURN_IF_ERROR(CheckDocumentId(id));
+  return Begin(AskedIngest(id, fingerprint, from_tokens, pattern));
+}
+
+absl::StatusOr<IngestProgress> IngestWriter::BeginRefresh(const DocumentInfo& document,
+                                                          const std::string& fingerprint,
+                                                          const std::string& pattern) {
+  return Begin(
+      AskedIngest(document.id, fingerprint, document.from_tokens, pattern, document.owner));
+}
+
 absl::Status CheckResumable(const IngestProgress& ingest, const IngestProgress& asked) {
   const auto refused = [&](absl::string_view verb, absl::string_view is, absl::string_view wanted) {
     return absl::FailedPreconditionError(absl::StrCat("unfinished ingest of '", ingest.id, "' ",
@@ -68,10 +84,15 @@ absl::Status CheckResumable(const IngestProgress& ingest, const IngestProgress& 
   return absl::OkStatus();
 }
 
-absl::Status CheckReplaced(const absl::StatusOr<DocumentInfo>& document,
-                           const DocumentInfo& asked) {
-  RETURN_IF_ERROR(document.status());
-  if (document->owner == asked.owner) return absl::OkStatus();
+absl::Status CheckBegins(const absl::StatusOr<DocumentInfo>& published,
+                         const IngestProgress& asked) {
+  const bool refresh = asked.replaces != OwnerId{};
+  if (!published.ok()) {
+    const bool none = absl::IsNotFound(published.status());
+    return none && !refresh ? absl::OkStatus() : published.status();
+  }
+  if (!refresh) return Exists(asked.id);
+  if (published->owner == asked.replaces) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat("document '", asked.id, "' is another one now"));
 }
 
@@ -169,44 +190,31 @@ absl::StatusOr<IngestState> Advance(const IngestState& state, const IngestBatch&
 
 DocumentInfo MakeDocument(const IngestState& state, const std::string& sha256,
                           int64_t created_unix_ms) {
-  const IngestProgress& progress = state.progress;
   DocumentInfo info;
-  info.id = progress.id;
-  info.owner = progress.owner;
-  info.fingerprint = progress.fingerprint;
-  info.from_tokens = progress.from_tokens;
-  info.bytes = progress.bytes;
-  info.tokens = progress.tokens;
-  info.chunks = progress.chunks;
-  info.pattern = progress.pattern;
-  info.text = progress.text;
-  info.state_bytes = progress.state_bytes;
-  info.first_state_part = progress.first_state_part;
+  static_cast<DocumentHead&>(info) = state.progress;
   info.created_unix_ms = created_unix_ms;
   info.stored_bytes = StoredBytes(state);
   info.sha256 = sha256;
   return info;
 }
 
+void Describe(const IngestBatch& last, const DocumentInfo* replaced, DocumentInfo* info) {
+  if (replaced != nullptr) info->created_unix_ms = replaced->created_unix_ms;
+  info->metadata = last.metadata.value_or(replaced != nullptr ? replaced->metadata : "");
+}
+
+DocumentInfo Listed(absl::string_view id, const absl::StatusOr<DocumentInfo>& info) {
+  if (info.ok()) return *info;
+  DocumentInfo damaged;
+  damaged.id = std::string(id);
+  damaged.damage = std::string(info.status().message());
+  return damaged;
+}
+
 int64_t UnixMillis() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
              std::chrono::system_clock::now().time_since_epoch())
       .count();
-}
-
-absl::Status NoDocumentOf(OwnerId owner) {
-  return absl::NotFoundError(
-      absl::StrCat("no published document of owner ", static_cast<uint64_t>(owner)));
-}
-
-absl::Status NoIndex(OwnerId owner) {
-  return absl::NotFoundError(
-      absl::StrCat("no index over the landmark keys of owner ", static_cast<uint64_t>(owner)));
-}
-
-absl::Status NoAppendPoint(OwnerId owner) {
-  return absl::NotFoundError(
-      absl::StrCat("no append point of owner ", static_cast<uint64_t>(owner)));
 }
 
 absl::Status CheckRange(const char* kind, int64_t begin, int64_t end, int64_t size) {

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "store/document_store.h"
 
 namespace recollect::store {
@@ -23,15 +24,17 @@ struct IngestState {
 // Returns INVALID_ARGUMENT unless the id has 1 to 1024 bytes without NUL.
 absl::Status CheckDocumentId(const std::string& id);
 
-// Returns the ingest that DocumentStore::BeginIngest, or with `replaces` BeginRefresh, asks for.
+// Returns the ingest that IngestWriter::BeginIngest, or with `replaces` BeginRefresh, asks for.
 IngestProgress AskedIngest(const std::string& id, const std::string& fingerprint, bool from_tokens,
                            const std::string& pattern, OwnerId replaces = {});
 // Returns OK if `ingest` may continue as `asked`; otherwise FAILED_PRECONDITION, which names both
 // fingerprints, kinds of input or patterns, or which of the two is a refresh.
 absl::Status CheckResumable(const IngestProgress& ingest, const IngestProgress& asked);
-// Returns OK if `document`, the catalog's entry for that id, is still the document `asked` that is
-// to be read again; otherwise NOT_FOUND, or the entry's error.
-absl::Status CheckReplaced(const absl::StatusOr<DocumentInfo>& document, const DocumentInfo& asked);
+// Returns OK if an ingest may begin, or end, as `asked` beside `published`, the catalog's answer
+// for that id: ALREADY_EXISTS if it has a document; of a refresh NOT_FOUND if it has another one
+// than is to be replaced. Otherwise the catalog's error.
+absl::Status CheckBegins(const absl::StatusOr<DocumentInfo>& published,
+                         const IngestProgress& asked);
 // Returns ABORTED: the document that PublishIngest was to replace has gone.
 absl::Status ReplacedHasGone(const IngestProgress& ingest);
 
@@ -53,15 +56,16 @@ absl::StatusOr<IngestState> PutPart(const IngestState& state, int64_t index, int
 absl::StatusOr<IngestState> Advance(const IngestState& state, const IngestBatch& batch);
 
 // Returns the catalog entry of the finished ingest.
-DocumentInfo MakeDocument(const IngestState& state, const std::string& sha256,
-                          int64_t created_unix_ms);
+DocumentInfo MakeDocument(const IngestState& state, const std::string& sha256 = "",
+                          int64_t created_unix_ms = 0);
+// Gives it the metadata of its last batch. From the document that it replaces, if any, it takes the
+// time of creation, and the metadata if the batch has none.
+void Describe(const IngestBatch& last, const DocumentInfo* replaced, DocumentInfo* info);
+// Returns the entry that List and Remove give for what the catalog has of an id.
+DocumentInfo Listed(absl::string_view id, const absl::StatusOr<DocumentInfo>& info);
 
 // Returns milliseconds since 1970, by the system's clock.
 int64_t UnixMillis();
-
-// Return NOT_FOUND: no published document to put an index for; a document without an index.
-absl::Status NoDocumentOf(OwnerId owner);
-absl::Status NoIndex(OwnerId owner);
 
 // Returns OUT_OF_RANGE, which names the range and the size, unless 0 <= begin <= end <= size.
 absl::Status CheckRange(const char* kind, int64_t begin, int64_t end, int64_t size);

@@ -2,13 +2,13 @@
 #include <map>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/sha256.h"
 #include "base/status.h"
 #include "base/sync/mutex.h"
 #include "store/document_store.h"
 #include "store/format.h"
 #include "store/ingest_state.h"
+#include "store/store_errors.h"
 
 namespace recollect::store {
 namespace {
@@ -50,24 +50,21 @@ class MemoryStore final : public DocumentStore {
 
   absl::StatusOr<OwnerId> BeginImport(const DocumentInfo& document) override {
     RETURN_IF_ERROR(CheckDocumentId(document.id));
+    IngestProgress asked =
+        AskedIngest(document.id, document.fingerprint, document.from_tokens, document.pattern);
     MutexLock lock(mutex_);
-    RETURN_IF_ERROR(CheckAbsent(document.id));
-    const OwnerId owner{next_owner_++};
-    Owner& data = owners_[owner];
+    RETURN_IF_ERROR(CheckAbsent(asked));
+    asked.owner = OwnerId{next_owner_++};
+    Owner& data = owners_[asked.owner];
     data.import = true;
-    IngestProgress& progress = data.ingest.progress;
-    progress.id = document.id;
-    progress.owner = owner;
-    progress.fingerprint = document.fingerprint;
-    progress.from_tokens = document.from_tokens;
-    progress.pattern = document.pattern;
-    return owner;
+    data.ingest.progress = asked;
+    return asked.owner;
   }
 
   absl::Status AbandonImport(OwnerId owner) override {
     MutexLock lock(mutex_);
     ASSIGN_OR_RETURN(const Owner* const data, FindIngest(owner));
-    if (!data->import) return absl::NotFoundError("the import has ended");
+    if (!data->import) return ImportHasEnded();
     owners_.erase(owner);
     return absl::OkStatus();
   }
@@ -76,29 +73,25 @@ class MemoryStore final : public DocumentStore {
     MutexLock lock(mutex_);
     const auto found = owners_.find(owner);
     if (found == owners_.end()) return absl::OkStatus();
-    if (!found->second.removed) return NotRemoved(owner);
+    if (!found->second.removed) return StillInUse(owner);
     owners_.erase(found);
     return absl::OkStatus();
   }
 
-  absl::StatusOr<IngestProgress> BeginIngest(const std::string& id, const std::string& fingerprint,
-                                             bool from_tokens,
-                                             const std::string& pattern) override {
-    RETURN_IF_ERROR(CheckDocumentId(id));
+  absl::StatusOr<IngestProgress> Begin(const IngestProgress& asked) override {
     MutexLock lock(mutex_);
-    if (catalog_.contains(id)) {
-      return absl::AlreadyExistsError(absl::StrCat(DocumentName(id), " exists"));
+    RETURN_IF_ERROR(CheckBegins(Published(asked.id), asked));
+    if (const auto found = ingests_.find(asked.id); found != ingests_.end()) {
+      const IngestProgress& progress = owners_.at(found->second).ingest.progress;
+      RETURN_IF_ERROR(CheckResumable(progress, asked));
+      return progress;
     }
-    return Begin(AskedIngest(id, fingerprint, from_tokens, pattern));
-  }
-
-  absl::StatusOr<IngestProgress> BeginRefresh(const DocumentInfo& document,
-                                              const std::string& fingerprint,
-                                              const std::string& pattern) override {
-    MutexLock lock(mutex_);
-    RETURN_IF_ERROR(CheckReplaced(Published(document.id), document));
-    return Begin(
-        AskedIngest(document.id, fingerprint, document.from_tokens, pattern, document.owner));
+    const OwnerId owner{next_owner_++};
+    IngestProgress& progress = owners_[owner].ingest.progress;
+    progress = asked;
+    progress.owner = owner;
+    ingests_.emplace(asked.id, owner);
+    return progress;
   }
 
   absl::StatusOr<std::vector<IngestProgress>> ListIngests() override {
@@ -129,20 +122,17 @@ class MemoryStore final : public DocumentStore {
   absl::StatusOr<DocumentInfo> PublishIngest(OwnerId owner, const IngestBatch& last) override {
     MutexLock lock(mutex_);
     ASSIGN_OR_RETURN(const Owner* const found, FindIngest(owner));
-    if (found->import) RETURN_IF_ERROR(CheckAbsent(found->ingest.progress.id));
     const IngestProgress progress = found->ingest.progress;
-    const auto old = catalog_.find(progress.id);
+    if (found->import) RETURN_IF_ERROR(CheckAbsent(progress));
     const bool refresh = progress.replaces != OwnerId{};
-    if (refresh && (old == catalog_.end() || old->second.owner != progress.replaces)) {
-      return ReplacedHasGone(progress);
-    }
+    const absl::StatusOr<DocumentInfo> old = Published(progress.id);
+    if (refresh && !CheckBegins(old, progress).ok()) return ReplacedHasGone(progress);
     RETURN_IF_ERROR(Apply(owner, last));
     Owner& data = owners_.at(owner);
     Sha256 hash;
     hash.Update(data.text);
-    DocumentInfo info =
-        MakeDocument(data.ingest, hash.Hex(), refresh ? old->second.created_unix_ms : UnixMillis());
-    info.metadata = last.metadata.value_or(refresh ? old->second.metadata : "");
+    DocumentInfo info = MakeDocument(data.ingest, hash.Hex(), UnixMillis());
+    Describe(last, refresh ? &*old : nullptr, &info);
     if (!data.import) ingests_.erase(info.id);
     data.kind = Kind::kDocument;
     data.ingest.progress.resume_state.clear();
@@ -155,17 +145,10 @@ class MemoryStore final : public DocumentStore {
   absl::Status AbandonIngest(const std::string& id) override {
     MutexLock lock(mutex_);
     const auto found = ingests_.find(id);
-    if (found == ingests_.end()) {
-      return absl::NotFoundError(absl::StrCat("no unfinished ingest of '", id, "'"));
-    }
+    if (found == ingests_.end()) return NoIngest(id);
     owners_.erase(found->second);
     ingests_.erase(found);
     return absl::OkStatus();
-  }
-
-  absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeys(OwnerId owner, int64_t chunks,
-                                                     int64_t d_k) override {
-    return ReadLandmarkKeyRange(owner, 0, chunks, d_k);
   }
 
   absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeyRange(OwnerId owner, int64_t begin, int64_t end,
@@ -175,8 +158,7 @@ class MemoryStore final : public DocumentStore {
     RETURN_IF_ERROR(CheckRange("chunk", begin, end, data->ingest.progress.chunks));
     if (begin == end) return std::vector<Bf16>();
     if (d_k != data->ingest.d_k) {
-      return absl::DataLossError(absl::StrCat(PieceName("landmark segment", owner, 0), ": width ",
-                                              data->ingest.d_k, ", expected ", d_k));
+      return WrongWidth(PieceName("landmark segment", owner, 0), data->ingest.d_k, d_k);
     }
     return std::vector<Bf16>(data->landmarks.begin() + begin * d_k,
                              data->landmarks.begin() + end * d_k);
@@ -250,7 +232,7 @@ class MemoryStore final : public DocumentStore {
     MutexLock lock(mutex_);
     const auto found = owners_.find(ref.owner);
     if (found == owners_.end() || found->second.kind != Kind::kSession || ref.index < 0) {
-      return absl::NotFoundError(PieceName("no session for chunk", ref.owner, ref.index));
+      return NoSessionFor(ref);
     }
     found->second.chunks[ref.index] = chunk;
     return absl::OkStatus();
@@ -260,7 +242,7 @@ class MemoryStore final : public DocumentStore {
     MutexLock lock(mutex_);
     const auto found = owners_.find(owner);
     if (found == owners_.end()) return absl::OkStatus();
-    if (found->second.kind != Kind::kSession) return NotRemoved(owner);
+    if (found->second.kind != Kind::kSession) return StillInUse(owner);
     owners_.erase(found);
     return absl::OkStatus();
   }
@@ -290,47 +272,21 @@ class MemoryStore final : public DocumentStore {
     std::string text, state, next_state, index, append_point;
   };
 
-  static absl::Status NoDocument(const std::string& id) {
-    return absl::NotFoundError(absl::StrCat("no document '", id, "'"));
-  }
   absl::StatusOr<DocumentInfo> Published(const std::string& id) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto found = catalog_.find(id);
     if (found == catalog_.end()) return NoDocument(id);
     return found->second;
   }
-  absl::StatusOr<IngestProgress> Begin(const IngestProgress& asked)
+  absl::Status CheckAbsent(const IngestProgress& asked) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (const auto found = ingests_.find(asked.id); found != ingests_.end()) {
-      const IngestProgress& progress = owners_.at(found->second).ingest.progress;
-      RETURN_IF_ERROR(CheckResumable(progress, asked));
-      return progress;
-    }
-    const OwnerId owner{next_owner_++};
-    IngestProgress& progress = owners_[owner].ingest.progress;
-    progress = asked;
-    progress.owner = owner;
-    ingests_.emplace(asked.id, owner);
-    return progress;
-  }
-  absl::Status CheckAbsent(const std::string& id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (catalog_.contains(id)) {
-      return absl::AlreadyExistsError(absl::StrCat(DocumentName(id), " exists"));
-    }
-    if (!ingests_.contains(id)) return absl::OkStatus();
-    return absl::AlreadyExistsError(
-        absl::StrCat(DocumentName(id), ": an ingest of that id has begun and is not finished"));
-  }
-  static absl::Status NotRemoved(OwnerId owner) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("owner ", static_cast<uint64_t>(owner), " is still in use"));
+    RETURN_IF_ERROR(CheckBegins(Published(asked.id), asked));
+    return ingests_.contains(asked.id) ? IsBeingIngested(asked.id) : absl::OkStatus();
   }
 
   absl::StatusOr<const Owner*> Find(OwnerId owner) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto found = owners_.find(owner);
-    if (found == owners_.end()) {
-      return absl::NotFoundError(absl::StrCat("no owner ", static_cast<uint64_t>(owner)));
-    }
+    if (found == owners_.end()) return NoOwner(owner);
     return &found->second;
   }
 
@@ -338,18 +294,13 @@ class MemoryStore final : public DocumentStore {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     ASSIGN_OR_RETURN(const Owner* data, Find(ref.owner));
     const auto found = data->chunks.find(ref.index);
-    if (found == data->chunks.end()) {
-      return absl::NotFoundError(absl::StrCat("no ", PieceName("chunk", ref.owner, ref.index)));
-    }
+    if (found == data->chunks.end()) return NoChunk(ref);
     return found->second;
   }
 
   absl::StatusOr<Owner*> FindIngest(OwnerId owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto found = owners_.find(owner);
-    if (found == owners_.end() || found->second.kind != Kind::kIngest) {
-      return absl::NotFoundError(
-          absl::StrCat("no unfinished ingest of owner ", static_cast<uint64_t>(owner)));
-    }
+    if (found == owners_.end() || found->second.kind != Kind::kIngest) return NoIngestOf(owner);
     return &found->second;
   }
 

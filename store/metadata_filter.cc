@@ -227,7 +227,7 @@ bool MetadataFilter::Matches(absl::string_view metadata) const {
   return object.ok() && root_->Matches(*object);
 }
 
-absl::StatusOr<std::vector<DocumentInfo>> ListMatching(DocumentStore& store, std::string after,
+absl::StatusOr<std::vector<DocumentInfo>> ListMatching(Catalog& catalog, std::string after,
                                                        int64_t limit, absl::string_view beginning,
                                                        const MetadataFilter& filter) {
   std::vector<DocumentInfo> matching;
@@ -237,7 +237,7 @@ absl::StatusOr<std::vector<DocumentInfo>> ListMatching(DocumentStore& store, std
   // A list begins behind its `after`, so the document of just that id is asked for.
   if (after < beginning) {
     after = std::string(beginning);
-    if (const auto itself = store.Get(after); itself.ok()) {
+    if (const auto itself = catalog.Get(after); itself.ok()) {
       add(*itself);
     } else if (!absl::IsNotFound(itself.status())) {
       return itself.status();
@@ -246,7 +246,7 @@ absl::StatusOr<std::vector<DocumentInfo>> ListMatching(DocumentStore& store, std
   while (std::ssize(matching) < limit) {
     const int64_t page_size =
         filter.matches_all() ? std::min(kPage, limit - std::ssize(matching)) : kPage;
-    ASSIGN_OR_RETURN(const std::vector<DocumentInfo> page, store.List(after, page_size));
+    ASSIGN_OR_RETURN(const std::vector<DocumentInfo> page, catalog.List(after, page_size));
     for (const DocumentInfo& info : page) {
       if (!absl::StartsWith(info.id, beginning) || std::ssize(matching) == limit) return matching;
       add(info);

@@ -50,7 +50,7 @@ class MetadataFilter {
 // Returns up to `limit` documents with ids > `after` that begin with `beginning`, in byte order,
 // whose metadata matches. A damaged document, of which the metadata is not known, is among them.
 // May block on disk, for as long as it takes to read the records of all such ids.
-absl::StatusOr<std::vector<DocumentInfo>> ListMatching(DocumentStore& store, std::string after,
+absl::StatusOr<std::vector<DocumentInfo>> ListMatching(Catalog& catalog, std::string after,
                                                        int64_t limit, absl::string_view beginning,
                                                        const MetadataFilter& filter);
 

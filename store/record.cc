@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kCheckedHeaderBytes = 4;  // version, type, zero; the checksum itself follows
 
-uint32_t Checksum(absl::string_view key, absl::string_view record) {
+uint32_t Checksum(Bytes key, Bytes record) {
   uint32_t crc = Crc32c(key);
   crc = Crc32c(record.substr(0, kCheckedHeaderBytes), crc);
   return Crc32c(record.substr(kRecordHeaderBytes), crc);
@@ -24,10 +24,10 @@ uint32_t Checksum(absl::string_view key, absl::string_view record) {
 
 }  // namespace
 
-RecordWriter::RecordWriter(uint8_t type, size_t payload_bytes, uint8_t version) {
+RecordWriter::RecordWriter(RecordType type, size_t payload_bytes, uint8_t version) {
   out_.reserve(kRecordHeaderBytes + payload_bytes);
   U8(version);
-  U8(type);
+  U8(static_cast<uint8_t>(type));
   out_.append(kRecordHeaderBytes - 2, '\0');
 }
 
@@ -37,19 +37,22 @@ void RecordWriter::U32(uint64_t value) {
   Raw(&narrow, sizeof(narrow));
 }
 
-std::string RecordWriter::Finish(absl::string_view key) && {
+std::string RecordWriter::Finish(Bytes key) && {
   const uint32_t crc = Checksum(key, out_);
   std::memcpy(out_.data() + kCheckedHeaderBytes, &crc, sizeof(crc));
   return std::move(out_);
 }
 
-absl::Status Damaged(absl::string_view what, absl::string_view why) {
+absl::Status Damaged(Bytes what, Bytes why) {
   return absl::DataLossError(absl::StrCat(what, ": ", why));
 }
 
-absl::StatusOr<absl::string_view> OpenRecord(uint8_t type, absl::string_view key,
-                                             absl::string_view record, absl::string_view what,
-                                             uint8_t oldest, uint8_t newest) {
+absl::Status DoesNotParse(Bytes what, Bytes payload) {
+  return Damaged(what, absl::StrCat("payload of ", payload.size(), " bytes does not parse"));
+}
+
+absl::StatusOr<Bytes> OpenRecord(RecordType type, Bytes key, Bytes record, Bytes what,
+                                 uint8_t newest) {
   if (record.size() < kRecordHeaderBytes) {
     return Damaged(what, absl::StrCat("record of ", record.size(), " bytes, shorter than the ",
                                       kRecordHeaderBytes, " of its header"));
@@ -62,13 +65,14 @@ absl::StatusOr<absl::string_view> OpenRecord(uint8_t type, absl::string_view key
                                       absl::Hex(stored, absl::kZeroPad8)));
   }
   const auto version = static_cast<uint8_t>(record[0]);
-  if (version < oldest || version > newest) {
-    return Damaged(what, absl::StrCat("record version ", version, ", expected ", oldest,
-                                      newest > oldest ? absl::StrCat(" to ", newest) : ""));
+  if (version < kRecordVersion || version > newest) {
+    return Damaged(what, absl::StrCat("record version ", version, ", expected ", kRecordVersion,
+                                      newest > kRecordVersion ? absl::StrCat(" to ", newest) : ""));
   }
-  if (static_cast<uint8_t>(record[1]) != type || record[2] != 0 || record[3] != 0) {
+  const auto number = static_cast<uint8_t>(type);
+  if (static_cast<uint8_t>(record[1]) != number || record[2] != 0 || record[3] != 0) {
     return Damaged(
-        what, absl::StrCat("record type ", static_cast<uint8_t>(record[1]), ", expected ", type));
+        what, absl::StrCat("record type ", static_cast<uint8_t>(record[1]), ", expected ", number));
   }
   return record.substr(kRecordHeaderBytes);
 }

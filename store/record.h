@@ -17,26 +17,79 @@
 
 namespace recollect::store {
 
+using Bytes = absl::string_view;  // of a key, a record, or the name of a record in messages
+
 inline constexpr size_t kRecordHeaderBytes = 8;
+inline constexpr uint8_t kRecordVersion = 1;  // of most types; store/format.h has the others
+
+// Numbers on disk: never change or reuse one.
+enum class RecordType : uint8_t {
+  kMeta = 1,
+  kDocument = 2,
+  kIngest = 3,
+  kResume = 4,
+  kText = 5,
+  kTokens = 6,
+  kChunk = 7,
+  kLandmarks = 8,
+  kRemoved = 9,
+  kState = 10,
+  kCatalog = 11,
+  kHead = 12,
+  kFileHead = 13,  // of a document in a file of its own, like the next: store/document_file.h
+  kFileEnd = 14,
+  kIndex = 15,
+  kPool = 16,  // of the store over RADOS, like the next three: store/rados/records.h
+  kCursor = 17,
+  kExtents = 18,
+  kIndexHead = 19,
+  kCached = 20,  // in a cache in front of it
+};
+
+// A field that may be negative; others of its type are counts.
+template <typename T>
+struct AnySign {
+  T& value;
+};
+template <typename T>
+AnySign(T&) -> AnySign<T>;
 
 // Builds one record; Finish fills in the checksum.
 class RecordWriter {
  public:
-  RecordWriter(uint8_t type, size_t payload_bytes, uint8_t version);
+  RecordWriter(RecordType type, size_t payload_bytes, uint8_t version = kRecordVersion);
+  // Appends fields in order: numbers, numbers of owners, flags and strings.
+  template <typename... T>
+  void Fields(const T&... fields) {
+    (Field(fields), ...);
+  }
   void U8(uint8_t value) { out_.push_back(static_cast<char>(value)); }
   void U32(uint64_t value);  // REQUIRES: value fits
-  void U64(uint64_t value) { Raw(&value, sizeof(value)); }
-  void I64(int64_t value) { U64(static_cast<uint64_t>(value)); }
-  void String(absl::string_view value) {
+  void String(Bytes value) {
     U32(value.size());
     Raw(value.data(), value.size());
   }
   void Raw(const void* bytes, size_t n) { out_.append(static_cast<const char*>(bytes), n); }
 
   // The record, to be stored under `key`.
-  std::string Finish(absl::string_view key) &&;
+  std::string Finish(Bytes key) &&;
 
  private:
+  template <typename T>
+  void Field(const T& field) {
+    if constexpr (std::is_same_v<T, bool>) {
+      U8(field ? 1 : 0);
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      String(field);
+    } else {
+      static_assert(std::is_integral_v<T> || std::is_enum_v<T>);
+      Raw(&field, sizeof(field));
+    }
+  }
+  template <typename T>
+  void Field(const AnySign<T>& field) {
+    Field(field.value);
+  }
   std::string out_;
 };
 
@@ -44,7 +97,12 @@ class RecordWriter {
 // over, so callers read all fields and check once.
 class RecordReader {
  public:
-  explicit RecordReader(absl::string_view payload) : rest_(payload) {}
+  explicit RecordReader(Bytes payload) : rest_(payload) {}
+  // Reads what RecordWriter::Fields has written.
+  template <typename... T>
+  void Fields(T&&... fields) {
+    (Field(fields), ...);
+  }
   template <typename T>
   T Number() {
     static_assert(std::is_integral_v<T>);
@@ -93,22 +151,41 @@ class RecordReader {
   bool done() const { return ok_ && rest_.empty(); }
 
  private:
+  template <typename T>
+  void Field(T& field) {
+    if constexpr (std::is_same_v<T, bool>) {
+      field = Flag();
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      field = String();
+    } else if constexpr (std::is_same_v<T, int64_t>) {
+      field = Count();
+    } else if constexpr (std::is_enum_v<T>) {
+      field = T{Number<std::underlying_type_t<T>>()};
+    } else {
+      field = Number<T>();
+    }
+  }
+  template <typename T>
+  void Field(AnySign<T>& field) {
+    field.value = Number<T>();
+  }
   bool Has(size_t n) {
     ok_ = ok_ && rest_.size() >= n;
     return ok_;
   }
-  absl::string_view rest_;
+  Bytes rest_;
   bool ok_ = true;
 };
 
-// Returns the payload of a valid record of this type with a version in [oldest, newest]; it points
-// into `record`. DATA_LOSS, naming `what`, for anything else.
-absl::StatusOr<absl::string_view> OpenRecord(uint8_t type, absl::string_view key,
-                                             absl::string_view record, absl::string_view what,
-                                             uint8_t oldest, uint8_t newest);
+// Returns the payload of a valid record of this type with a version up to `newest`; it points into
+// `record`. DATA_LOSS, naming `what`, for anything else.
+absl::StatusOr<Bytes> OpenRecord(RecordType type, Bytes key, Bytes record, Bytes what,
+                                 uint8_t newest = kRecordVersion);
 
 // The error DATA_LOSS: `what` is damaged, because `why`.
-absl::Status Damaged(absl::string_view what, absl::string_view why);
+absl::Status Damaged(Bytes what, Bytes why);
+// The same, because its payload is none of that type.
+absl::Status DoesNotParse(Bytes what, Bytes payload);
 
 }  // namespace recollect::store
 

@@ -31,7 +31,7 @@ class Refresh final : public RequestHandle, public std::enable_shared_from_this<
     std::function<void(absl::StatusOr<store::DocumentInfo>)> done;
   };
   // `post` runs work that may block on the disk. The store outlives the refresh.
-  Refresh(store::DocumentStore& store, std::function<void(std::function<void()>)> post, Work work)
+  Refresh(store::DocumentReader& store, std::function<void(std::function<void()>)> post, Work work)
       : store_(store),
         post_(std::move(post)),
         work_(std::move(work)),
@@ -46,7 +46,7 @@ class Refresh final : public RequestHandle, public std::enable_shared_from_this<
   void Read(int64_t offset);
   void End(absl::StatusOr<store::DocumentInfo> result);
 
-  store::DocumentStore& store_;
+  store::DocumentReader& store_;
   const std::function<void(std::function<void()>)> post_;
   Work work_;  // used by reading, sending or ending, one at a time
   const std::shared_ptr<RequestHandle> ingest_;

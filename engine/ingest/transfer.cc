@@ -14,7 +14,7 @@ namespace {
 
 class Export final : public ExportStream {
  public:
-  Export(store::DocumentStore& store, Counters& counters, int64_t key_width, Pin pin,
+  Export(store::DocumentReader& store, Counters& counters, int64_t key_width, Pin pin,
          store::DocumentInfo document)
       : counters_(counters), pin_(std::move(pin)), export_(store, std::move(document), key_width) {}
 
@@ -45,7 +45,7 @@ store::ImportRules Rules(const model::Model& model) {
 
 class Import final : public ImportStream {
  public:
-  Import(const model::Model& model, store::DocumentStore& store, const std::string& id,
+  Import(const model::Model& model, store::IngestWriter& store, const std::string& id,
          IdCheck may_have, IngestRegistry::ImportPlace place)
       : may_have_(std::move(may_have)),
         place_(std::move(place)),
@@ -97,7 +97,7 @@ absl::StatusOr<std::unique_ptr<ExportStream>> BeginExport(const model::Model& mo
                                   std::move(document));
 }
 
-std::unique_ptr<ImportStream> BeginImport(const model::Model& model, store::DocumentStore& store,
+std::unique_ptr<ImportStream> BeginImport(const model::Model& model, store::IngestWriter& store,
                                           const std::string& id, IdCheck may_have,
                                           IngestRegistry::ImportPlace place) {
   return std::make_unique<Import>(model, store, id, std::move(may_have), std::move(place));

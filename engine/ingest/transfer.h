@@ -22,7 +22,7 @@ absl::StatusOr<std::unique_ptr<ExportStream>> BeginExport(const model::Model& mo
                                                           Counters& counters, Pin pin);
 
 // Like Engine::ImportDocument. The stream holds `place` until it is destroyed.
-std::unique_ptr<ImportStream> BeginImport(const model::Model& model, store::DocumentStore& store,
+std::unique_ptr<ImportStream> BeginImport(const model::Model& model, store::IngestWriter& store,
                                           const std::string& id, IdCheck may_have,
                                           IngestRegistry::ImportPlace place);
 

@@ -11,7 +11,7 @@
 
 namespace recollect::engine {
 
-absl::StatusOr<std::vector<std::string>> ExpandMounts(store::DocumentStore& store,
+absl::StatusOr<std::vector<std::string>> ExpandMounts(store::Catalog& store,
                                                       const SessionOptions& asked) {
   ASSIGN_OR_RETURN(const store::MetadataFilter filter,
                    store::MetadataFilter::Parse(asked.mount_filter, "mount_filter"));
@@ -40,7 +40,7 @@ absl::StatusOr<std::vector<std::string>> ExpandMounts(store::DocumentStore& stor
       "mounts: ", ids.size(), " documents or more, at most ", kMaxMounts, " can be mounted"));
 }
 
-absl::Status MountThoseThere(store::DocumentStore& store, const SessionOptions& asked,
+absl::Status MountThoseThere(store::Catalog& store, const SessionOptions& asked,
                              std::vector<std::string>& ids,
                              const std::function<absl::Status()>& mount) {
   for (;;) {

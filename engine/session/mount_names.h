@@ -25,13 +25,13 @@ inline constexpr int64_t kMaxMounts = 16384;
 // without those that were named before. A damaged document, of which the metadata is not known,
 // matches. NOT_FOUND: there is none; INVALID_ARGUMENT: more than kMaxMounts in all. May block on
 // disk.
-absl::StatusOr<std::vector<std::string>> ExpandMounts(store::DocumentStore& store,
+absl::StatusOr<std::vector<std::string>> ExpandMounts(store::Catalog& store,
                                                       const SessionOptions& asked);
 
 // Mounts what `ids` names, by calling `mount`. `ids` is what ExpandMounts has made of `asked`: a
 // document that a wildcard has found and that has been deleted since is left out, so where `mount`
 // returns NOT_FOUND it is called again with `ids` as they are then, unless these are the same.
-absl::Status MountThoseThere(store::DocumentStore& store, const SessionOptions& asked,
+absl::Status MountThoseThere(store::Catalog& store, const SessionOptions& asked,
                              std::vector<std::string>& ids,
                              const std::function<absl::Status()>& mount);
 

@@ -36,10 +36,11 @@ absl::Status CheckFingerprint(const store::DocumentInfo& info, const std::string
 }  // namespace
 
 struct Mounts::State : std::enable_shared_from_this<State> {
-  State(store::DocumentStore& store_in, Keys keys_in, std::string fingerprint_in,
-        Counters& counters_in, std::function<void(OwnerId)> freed_in,
+  State(store::Catalog& catalog_in, store::DocumentReader& reader_in, Keys keys_in,
+        std::string fingerprint_in, Counters& counters_in, std::function<void(OwnerId)> freed_in,
         std::function<void(std::function<void()>)> post_in)
-      : store(store_in),
+      : catalog(catalog_in),
+        reader(reader_in),
         keys(std::move(keys_in)),
         fingerprint(std::move(fingerprint_in)),
         counters(counters_in),
@@ -70,7 +71,8 @@ struct Mounts::State : std::enable_shared_from_this<State> {
   // Tells the store that this process no longer reads the document.
   void UnpinLater(OwnerId owner);
 
-  store::DocumentStore& store;
+  store::Catalog& catalog;
+  store::DocumentReader& reader;
   const Keys keys;
   const std::string fingerprint;
   Counters& counters;
@@ -108,7 +110,7 @@ class Mounts::State::PinImpl final : public DocumentPin {
 // pin.
 absl::StatusOr<std::shared_ptr<Entry>> Mounts::State::Acquire(const std::string& id, Need need) {
   MutexLock lock(mutex);
-  absl::StatusOr<store::DocumentInfo> info = store.Get(id);
+  absl::StatusOr<store::DocumentInfo> info = catalog.Get(id);
   if (!info.ok()) {
     counters.CountError(info.status());
     return info.status();
@@ -122,7 +124,7 @@ absl::StatusOr<std::shared_ptr<Entry>> Mounts::State::Acquire(const std::string&
   const std::shared_ptr<Entry> entry = slot;
   if (entry->pins == 0) {
     // Where other processes share the store, one may have removed it since it was looked up.
-    if (const absl::Status pinned = store.Pin(entry->info.owner); !pinned.ok()) {
+    if (const absl::Status pinned = catalog.Pin(entry->info.owner); !pinned.ok()) {
       Drop(*entry);
       counters.CountError(pinned);
       return Annotate(pinned, absl::StrCat("document \"", id, "\""));
@@ -227,7 +229,7 @@ void Mounts::State::Unpin(const std::shared_ptr<Entry>& entry) {
 }
 
 void Mounts::State::UnpinLater(OwnerId owner) {
-  post([state = shared_from_this(), owner] { state->store.Unpin(owner); });
+  post([state = shared_from_this(), owner] { state->catalog.Unpin(owner); });
 }
 
 bool Mounts::State::Forget(OwnerId owner) {
@@ -242,17 +244,18 @@ bool Mounts::State::Forget(OwnerId owner) {
 void Mounts::State::FreeLater(OwnerId owner) {
   freed(owner);
   post([state = shared_from_this(), owner] {
-    if (const absl::Status status = state->store.Free(owner); !status.ok()) {
+    if (const absl::Status status = state->catalog.Free(owner); !status.ok()) {
       // Nothing is lost: a store that is opened again frees what was removed.
       LogWarning("freeing owner {}: {}", static_cast<uint64_t>(owner), status.ToString());
     }
   });
 }
 
-Mounts::Mounts(store::DocumentStore& store, Keys keys, std::string fingerprint, Counters& counters,
-               std::function<void(OwnerId)> freed, std::function<void(std::function<void()>)> post)
-    : state_(std::make_shared<State>(store, std::move(keys), std::move(fingerprint), counters,
-                                     std::move(freed), std::move(post))) {}
+Mounts::Mounts(store::Catalog& catalog, store::DocumentReader& reader, Keys keys,
+               std::string fingerprint, Counters& counters, std::function<void(OwnerId)> freed,
+               std::function<void(std::function<void()>)> post)
+    : state_(std::make_shared<State>(catalog, reader, std::move(keys), std::move(fingerprint),
+                                     counters, std::move(freed), std::move(post))) {}
 
 Mounts::~Mounts() = default;
 
@@ -312,7 +315,7 @@ absl::Status Mounts::Remove(const std::string& id) {
   OwnerId owner;
   {
     MutexLock lock(state_->mutex);
-    absl::StatusOr<store::DocumentInfo> info = state_->store.Remove(id);
+    absl::StatusOr<store::DocumentInfo> info = state_->catalog.Remove(id);
     if (!info.ok()) {
       state_->counters.CountError(info.status());
       return info.status();

@@ -56,8 +56,9 @@ class Mounts {
 
   // `freed` is called with each owner whose records are about to be freed. `post` runs work that
   // may block on disk.
-  Mounts(store::DocumentStore& store, Keys keys, std::string fingerprint, Counters& counters,
-         std::function<void(OwnerId)> freed, std::function<void(std::function<void()>)> post);
+  Mounts(store::Catalog& catalog, store::DocumentReader& reader, Keys keys, std::string fingerprint,
+         Counters& counters, std::function<void(OwnerId)> freed,
+         std::function<void(std::function<void()>)> post);
   ~Mounts();
 
   // The keys of a document that a mount needs.

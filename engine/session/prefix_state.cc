@@ -17,7 +17,7 @@ constexpr auto kPartBytes = static_cast<size_t>(store::kStatePartBytes);
 
 class PartWriter {
  public:
-  PartWriter(store::DocumentStore& store, OwnerId owner) : store_(store), owner_(owner) {}
+  PartWriter(store::IngestWriter& store, OwnerId owner) : store_(store), owner_(owner) {}
 
   absl::Status Section(std::string_view section) {
     const uint64_t length = section.size();
@@ -47,7 +47,7 @@ class PartWriter {
     return absl::OkStatus();
   }
 
-  store::DocumentStore& store_;
+  store::IngestWriter& store_;
   const OwnerId owner_;
   std::string part_;
   int64_t parts_ = 0, bytes_ = 0;
@@ -55,7 +55,7 @@ class PartWriter {
 
 class PartReader {
  public:
-  PartReader(store::DocumentStore& store, const StoredState& stored)
+  PartReader(store::DocumentReader& store, const StoredState& stored)
       : store_(store), owner_(stored.owner), left_(static_cast<uint64_t>(stored.bytes)) {}
 
   absl::StatusOr<std::string> Section() {
@@ -93,7 +93,7 @@ class PartReader {
     return out;
   }
 
-  store::DocumentStore& store_;
+  store::DocumentReader& store_;
   const OwnerId owner_;
   uint64_t left_;
   std::string part_;
@@ -103,7 +103,7 @@ class PartReader {
 
 }  // namespace
 
-absl::StatusOr<int64_t> PutState(const MemoryEncoder& encoder, store::DocumentStore& store,
+absl::StatusOr<int64_t> PutState(const MemoryEncoder& encoder, store::IngestWriter& store,
                                  OwnerId owner) {
   PartWriter writer(store, owner);
   RETURN_IF_ERROR(
@@ -117,7 +117,7 @@ absl::StatusOr<int64_t> PutState(const MemoryEncoder& encoder, store::DocumentSt
 
 absl::StatusOr<model::LocalState> RestoreState(const model::Model& model,
                                                const model::LocalPatterns& pattern,
-                                               store::DocumentStore& store,
+                                               store::DocumentReader& store,
                                                const StoredState& stored, StateBudget& budget,
                                                StateCharge& charge) {
   // What vectors reserve beyond the stored bytes is an eighth.

@@ -19,7 +19,7 @@ namespace recollect::engine {
 
 // Writes the encoder's state as the next state of the ingest and returns its size, for
 // IngestBatch::state_bytes. Errors of the encoder and of the store. Blocks on disk.
-absl::StatusOr<int64_t> PutState(const MemoryEncoder& encoder, store::DocumentStore& store,
+absl::StatusOr<int64_t> PutState(const MemoryEncoder& encoder, store::IngestWriter& store,
                                  OwnerId owner);
 
 struct StoredState {
@@ -33,7 +33,7 @@ struct StoredState {
 // DATA_LOSS naming the part, or the inconsistency. Blocks on disk.
 absl::StatusOr<model::LocalState> RestoreState(const model::Model& model,
                                                const model::LocalPatterns& pattern,
-                                               store::DocumentStore& store,
+                                               store::DocumentReader& store,
                                                const StoredState& stored, StateBudget& budget,
                                                StateCharge& charge);
 

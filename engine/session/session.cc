@@ -13,7 +13,7 @@
 
 namespace recollect::engine {
 
-Session::Session(const model::Model& model, store::DocumentStore& store, ChunkTiers& tiers,
+Session::Session(const model::Model& model, store::SessionChunks& store, ChunkTiers& tiers,
                  LandmarkIndex& landmark_index, const SessionOptions& options,
                  int64_t position_limit, std::unique_ptr<SequenceState> sequence,
                  std::vector<Pin> mounts)

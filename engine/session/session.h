@@ -85,7 +85,7 @@ class Session {
  public:
   // `sequence` must be new; position_limit: 0: none. Model, store, tiers and device must outlive
   // the session.
-  Session(const model::Model& model, store::DocumentStore& store, ChunkTiers& tiers,
+  Session(const model::Model& model, store::SessionChunks& store, ChunkTiers& tiers,
           LandmarkIndex& landmark_index, const SessionOptions& options, int64_t position_limit,
           std::unique_ptr<SequenceState> sequence, std::vector<Pin> mounts);
   // Deletes the session's chunks from the store: blocks on the disk.
@@ -184,7 +184,7 @@ class Session {
   std::vector<int32_t> Recent(int64_t count) const;
 
   const model::Model& model_;
-  store::DocumentStore& store_;
+  store::SessionChunks& store_;
   ChunkTiers& tiers_;
   LandmarkIndex& landmark_index_;
   const bool landmarks_;

@@ -21,7 +21,7 @@ namespace recollect::engine {
 class TextKeys {
  public:
   // `threads` null: keys are made on the caller's thread. REQUIRES: model.words() is not null.
-  TextKeys(const model::Model& model, store::DocumentStore& store,
+  TextKeys(const model::Model& model, store::DocumentReader& store,
            std::shared_ptr<ThreadPool> threads)
       : model_(model), store_(store), threads_(std::move(threads)) {}
 
@@ -43,7 +43,7 @@ class TextKeys {
   absl::StatusOr<Cut> ReadBlocks(const store::DocumentInfo& info) const;
 
   const model::Model& model_;
-  store::DocumentStore& store_;
+  store::DocumentReader& store_;
   const std::shared_ptr<ThreadPool> threads_;
 };
 

@@ -9,11 +9,13 @@
 
 namespace recollect::engine {
 
-ChunkTiers::ChunkTiers(const model::ModelConfig& config, store::DocumentStore& store,
-                       Backend& backend, int64_t memory_budget_bytes,
-                       int64_t chunk_states_budget_bytes, Executor& fetchers, Counters& counters)
+ChunkTiers::ChunkTiers(const model::ModelConfig& config, store::DocumentReader& reader,
+                       store::SessionChunks& sessions, Backend& backend,
+                       int64_t memory_budget_bytes, int64_t chunk_states_budget_bytes,
+                       Executor& fetchers, Counters& counters)
     : config_(config),
-      store_(store),
+      reader_(reader),
+      sessions_(sessions),
       backend_(backend),
       fetchers_(fetchers),
       counters_(counters),
@@ -58,7 +60,7 @@ absl::Status ChunkTiers::Read(std::span<WantedChunk> wanted) {
     chunks.push_back(&chunk);
   }
   const auto begin = std::chrono::steady_clock::now();
-  std::vector<absl::StatusOr<store::ChunkRecord>> records = store_.ReadChunks(refs);
+  std::vector<absl::StatusOr<store::ChunkRecord>> records = reader_.ReadChunks(refs);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   counters_.store_read_ms.Add(took.count() * 1e3);
   counters_.store_read_s.Observe(took.count());
@@ -115,7 +117,7 @@ void ChunkTiers::TakeMemory(WantedChunk& wanted, ProjectedMemory memory) {
 }
 
 absl::Status ChunkTiers::PutOwn(ChunkRef ref, store::ChunkRecord record) {
-  RETURN_IF_ERROR(store_.PutSessionChunk(ref, record));
+  RETURN_IF_ERROR(sessions_.PutSessionChunk(ref, record));
   Keep(ref, std::move(record));
   return absl::OkStatus();
 }

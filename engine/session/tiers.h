@@ -50,9 +50,9 @@ struct WantedChunk {
 // Thread-safe.
 class ChunkTiers {
  public:
-  ChunkTiers(const model::ModelConfig& config, store::DocumentStore& store, Backend& backend,
-             int64_t memory_budget_bytes, int64_t chunk_states_budget_bytes, Executor& fetchers,
-             Counters& counters);
+  ChunkTiers(const model::ModelConfig& config, store::DocumentReader& reader,
+             store::SessionChunks& sessions, Backend& backend, int64_t memory_budget_bytes,
+             int64_t chunk_states_budget_bytes, Executor& fetchers, Counters& counters);
 
   // Fills in what the device and the host have, sets each chunk's tier and counts it. Begins to
   // copy chunks that the host has to the device. Returns the number of chunks that are in neither.
@@ -92,7 +92,8 @@ class ChunkTiers {
   RecordHandle Keep(const ChunkRef& ref, store::ChunkRecord record);
 
   const model::ModelConfig& config_;
-  store::DocumentStore& store_;
+  store::DocumentReader& reader_;
+  store::SessionChunks& sessions_;
   Backend& backend_;
   Executor& fetchers_;
   Counters& counters_;

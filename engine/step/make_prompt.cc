@@ -37,7 +37,7 @@ struct Passages {
 };
 
 // Blocks that follow one another in a document are one passage. A block may end inside a character.
-absl::StatusOr<std::string> TextOf(store::DocumentStore& store, std::vector<Hit> hits) {
+absl::StatusOr<std::string> TextOf(store::DocumentReader& store, std::vector<Hit> hits) {
   std::ranges::sort(hits, {}, [](const Hit& hit) { return std::pair(hit.document, hit.chunk); });
   std::string text, passage;
   const auto end_passage = [&] {

@@ -23,7 +23,7 @@ namespace recollect::engine {
 
 // The inputs of MakePrompt besides the prompt: the store, and the session with its mounts.
 struct PromptSource {
-  store::DocumentStore& store;
+  store::DocumentReader& store;
   ThreadPool* threads = nullptr;      // of searches; null: the caller's
   bool continues = false;             // the session begins with a prefix, whose text it follows
   int64_t positions = 0;              // that the session has read

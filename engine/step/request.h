@@ -90,7 +90,7 @@ std::shared_ptr<Request> MakeScore(const model::Model& model, ScoreRequest reque
                                    Counters& counters);
 // Where documents that are kept as text are searched, and on which threads; null: the caller's.
 struct TextSource {
-  store::DocumentStore& store;
+  store::DocumentReader& store;
   ThreadPool* threads = nullptr;
 };
 std::shared_ptr<Request> MakeRetrieve(

@@ -46,7 +46,7 @@ Hit HitOf(const Searched& searched, const kernels::ScoredCandidate& found, float
 
 }  // namespace
 
-absl::StatusOr<std::vector<TextBlock>> RetrieveText(store::DocumentStore& store, ThreadPool* pool,
+absl::StatusOr<std::vector<TextBlock>> RetrieveText(store::DocumentReader& store, ThreadPool* pool,
                                                     std::span<const Pin> mounts,
                                                     std::span<const kernels::SparseTerm> query,
                                                     int64_t k) {

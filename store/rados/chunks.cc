@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "store/format.h"
 #include "store/rados/store_impl.h"
+#include "store/store_errors.h"
 
 namespace recollect::store::rados {
 namespace {
@@ -37,15 +38,14 @@ absl::StatusOr<OwnerId> RadosStore::NewSessionOwner() {
 absl::Status RadosStore::PutSessionChunk(ChunkRef ref, const ChunkRecord& chunk) {
   RETURN_IF_ERROR(CheckChunk(chunk, ref.index, 0));
   if (!IsSession(ref.owner)) {
-    return absl::NotFoundError(PieceName("no session for chunk", ref.owner, ref.index));
+    return NoSessionFor(ref);
   }
   return sessions_->PutSessionChunk({InSessions(ref.owner), ref.index}, chunk);
 }
 
 absl::Status RadosStore::FreeSession(OwnerId owner) {
   if (IsSession(owner)) return sessions_->FreeSession(InSessions(owner));
-  return absl::FailedPreconditionError(
-      absl::StrCat("owner ", static_cast<uint64_t>(owner), " is not a session"));
+  return NotASession(owner);
 }
 
 std::vector<absl::StatusOr<ChunkRecord>> RadosStore::ReadChunks(std::span<const ChunkRef> refs) {
@@ -68,11 +68,11 @@ std::vector<absl::StatusOr<ChunkRecord>> RadosStore::ReadChunks(std::span<const 
     if (!layout.ok()) {
       out[i] = layout.status();
     } else if (ref.index < 0 || ref.index >= (*layout)->sizes().chunks) {
-      out[i] = absl::NotFoundError(absl::StrCat("no ", what));
+      out[i] = NoChunk(ref);
     } else {
       const std::vector<Piece> piece = (*layout)->Find(Kind::kChunks, ref.index, ref.index + 1);
       if (piece.empty()) {
-        out[i] = absl::DataLossError(absl::StrCat(what, ": missing"));
+        out[i] = Missing(what);
         continue;
       }
       const std::string document = (*layout)->cache_name();
@@ -92,7 +92,7 @@ std::vector<absl::StatusOr<ChunkRecord>> RadosStore::ReadChunks(std::span<const 
     const std::string what = PieceName("chunk", ref.owner, ref.index);
     absl::StatusOr<ChunkRecord>& result = out[wanted[r].place];
     if (absl::IsNotFound(reads[r].status)) {
-      result = Missing(ref.owner, what);
+      result = MissingFrom(ref.owner, what);
     } else if (!reads[r].status.ok()) {
       result = reads[r].status;
     } else {

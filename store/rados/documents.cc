@@ -9,23 +9,12 @@
 #include "base/status.h"
 #include "store/format.h"
 #include "store/rados/store_impl.h"
+#include "store/store_errors.h"
 
 namespace recollect::store::rados {
-namespace {
-
-absl::Status NoDocument(absl::string_view id) {
-  return absl::NotFoundError(absl::StrCat("no ", DocumentName(id)));
-}
-
-}  // namespace
-
 absl::StatusOr<DocumentInfo> RadosStore::Get(const std::string& id) {
-  const std::string key = DocumentKey(id);
-  auto found = pool_->Get(kCatalogObject, {key}, DocumentName(id));
-  if (absl::IsNotFound(found.status())) return NoDocument(id);
-  RETURN_IF_ERROR(found.status());
-  if (!found->contains(key)) return NoDocument(id);
-  return DecodeDocument(key, (*found)[key], DocumentName(id));
+  ASSIGN_OR_RETURN(const auto entries, CatalogEntries(id));
+  return DocumentIn(entries, id);
 }
 
 absl::StatusOr<std::vector<DocumentInfo>> RadosStore::List(const std::string& after,
@@ -34,13 +23,7 @@ absl::StatusOr<std::vector<DocumentInfo>> RadosStore::List(const std::string& af
   if (limit <= 0) return out;
   RETURN_IF_ERROR(ScanCatalog(*pool_, after, std::min<int64_t>(limit, 1000),
                               [&](const std::string& id, const absl::StatusOr<DocumentInfo>& info) {
-                                if (info.ok()) {
-                                  out.push_back(*info);
-                                } else {
-                                  DocumentInfo& damaged = out.emplace_back();
-                                  damaged.id = id;
-                                  damaged.damage = std::string(info.status().message());
-                                }
+                                out.push_back(Listed(id, info));
                                 return static_cast<int64_t>(out.size()) < limit;
                               }));
   return out;
@@ -54,23 +37,16 @@ absl::Status RadosStore::ChangeCatalog(Change change, absl::string_view what) {
 absl::StatusOr<DocumentInfo> RadosStore::Remove(const std::string& id) {
   const std::string key = DocumentKey(id);
   while (true) {
-    auto found = pool_->Get(kCatalogObject, {key}, DocumentName(id));
-    if (absl::IsNotFound(found.status())) return NoDocument(id);
-    RETURN_IF_ERROR(found.status());
-    if (!found->contains(key)) return NoDocument(id);
-    const std::string& record = (*found)[key];
-    absl::StatusOr<DocumentInfo> info = DecodeDocument(key, record, DocumentName(id));
+    ASSIGN_OR_RETURN(const auto entries, CatalogEntries(id));
+    if (!entries.contains(key)) return NoDocument(id);
+    const absl::StatusOr<DocumentInfo> found = DocumentIn(entries, id);
+    const DocumentInfo info = Listed(id, found);
     Change change;
-    change.expect[key] = record;
+    change.expect[key] = entries.at(key);
     change.remove.insert(key);
-    if (info.ok()) {
-      const std::string removed = RemovedKey(info->owner);
-      change.set[removed] = EncodeRemoved(removed, *info);
-    } else {
-      DocumentInfo damaged;
-      damaged.id = id;
-      damaged.damage = std::string(info.status().message());
-      info = damaged;
+    if (found.ok()) {
+      const std::string removed = RemovedKey(info.owner);
+      change.set[removed] = EncodeRemoved(removed, info);
     }
     const absl::Status changed = ChangeCatalog(std::move(change), DocumentName(id));
     if (absl::IsAborted(changed)) continue;  // removed by another, and perhaps published anew
@@ -112,7 +88,7 @@ absl::Status RadosStore::Free(OwnerId owner) {
   if (!entry->contains(removed)) {
     const absl::Status there = ReadHead(*pool_, owner).status();
     if (absl::IsNotFound(there)) return absl::OkStatus();  // freed before
-    return absl::FailedPreconditionError(absl::StrCat(what, " is still in use"));
+    return StillInUse(owner);
   }
   Forget(owner);
   ASSIGN_OR_RETURN(const bool freed, FreeRemoved(*pool_, owner));

@@ -113,6 +113,18 @@ absl::Status ScanCatalog(
   return absl::IsNotFound(scanned) ? absl::OkStatus() : scanned;  // nothing was ever put there
 }
 
+absl::StatusOr<std::set<OwnerId>> RemovedOwners(Pool& pool) {
+  std::set<OwnerId> out;
+  const std::string prefix(kRemovedPrefix);
+  const absl::Status scanned = pool.Scan(kCatalogObject, prefix, prefix, 1000, "removed documents",
+                                         [&](const std::string& key, const std::string&) {
+                                           out.insert(ParseOwner(key.substr(prefix.size())));
+                                           return true;
+                                         });
+  if (!scanned.ok() && !absl::IsNotFound(scanned)) return scanned;
+  return out;
+}
+
 // The claim in the catalog comes first, so that an import can not be published any more; then the
 // mark on the head, which refuses new pins and fences its writer. Whoever drops a pin afterwards
 // looks at the mark, so that one of the two frees. The head goes last but one, and what a crash

@@ -6,14 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/io/log.h"
 #include "base/status.h"
-#include "store/crc32c.h"
 #include "store/format.h"
+#include "store/pieces.h"
 #include "store/rados/store_impl.h"
 
 namespace recollect::store::rados {
 namespace {
-
-constexpr char kPiece[] = "index piece";
 
 std::vector<std::string> Objects(OwnerId owner, const IndexHeadRecord& index) {
   std::vector<std::string> out;
@@ -38,18 +36,13 @@ absl::Status RadosStore::PutIndex(OwnerId owner, absl::string_view bytes) {
   ASSIGN_OR_RETURN(const OwnerId number, NewOwner());
   index.generation = static_cast<uint64_t>(number);
   index.total_bytes = std::ssize(bytes);
-  IndexPiece piece;
-  piece.total_bytes = index.total_bytes;
-  piece.total_crc = Crc32c(bytes);
   const std::vector<std::string> objects = Objects(owner, index);
   const auto put = [&]() -> absl::Status {
-    for (size_t i = 0; i < objects.size(); ++i) {
-      const size_t at = i * static_cast<size_t>(kIndexPieceBytes);
-      piece.bytes = std::string(bytes.substr(at, static_cast<size_t>(kIndexPieceBytes)));
-      const std::string key = PieceKey(owner, kFirstIndexPiece + static_cast<int64_t>(i));
-      const WriteRequest write[] = {{objects[i], 0, EncodeIndex(key, piece), true}};
-      RETURN_IF_ERROR(pool_->Write(write, PieceName(kPiece, owner, static_cast<int64_t>(i))));
-    }
+    RETURN_IF_ERROR(PutIndexPieces(
+        owner, bytes, [&](int64_t i, const std::string& record, const std::string& what) {
+          const WriteRequest write[] = {{objects[static_cast<size_t>(i)], 0, record, true}};
+          return pool_->Write(write, what);
+        }));
     Change change;
     change.expect[kRemovedKey] = "";
     change.expect[kIndexKey] = head->has_index ? EncodeIndexHead(kIndexKey, head->index) : "";
@@ -74,36 +67,16 @@ absl::Status RadosStore::PutIndex(OwnerId owner, absl::string_view bytes) {
 
 absl::StatusOr<std::string> RadosStore::ReadIndex(OwnerId owner) {
   const absl::StatusOr<Head> head = ReadHead(*pool_, owner);
-  if (absl::IsNotFound(head.status())) {
-    return absl::NotFoundError(absl::StrCat("no owner ", static_cast<uint64_t>(owner)));
-  }
+  if (absl::IsNotFound(head.status())) return NoOwner(owner);
   RETURN_IF_ERROR(head.status());
   if (!head->has_index) return NoIndex(owner);
-  const auto read = [&]() -> absl::StatusOr<std::string> {
-    const std::vector<std::string> objects = Objects(owner, head->index);
-    std::string bytes;
-    uint32_t crc = 0;
-    for (size_t i = 0; i < objects.size(); ++i) {
-      const std::string what = PieceName(kPiece, owner, static_cast<int64_t>(i));
-      const auto record = pool_->ReadAll(objects[i], what);
-      if (absl::IsNotFound(record.status())) return Missing(owner, what);
-      RETURN_IF_ERROR(record.status());
-      const std::string key = PieceKey(owner, kFirstIndexPiece + static_cast<int64_t>(i));
-      ASSIGN_OR_RETURN(const IndexPiece piece, DecodeIndex(key, *record, what));
-      if (piece.total_bytes != head->index.total_bytes) {
-        return absl::DataLossError(absl::StrCat(what, ": of an index of ", piece.total_bytes,
-                                                " bytes, expected ", head->index.total_bytes));
-      }
-      crc = piece.total_crc;
-      bytes += piece.bytes;
-    }
-    if (std::ssize(bytes) != head->index.total_bytes || Crc32c(bytes) != crc) {
-      return absl::DataLossError(
-          absl::StrCat("index of ", bytes.size(), " bytes: not the one that was written"));
-    }
-    return bytes;
-  };
-  auto bytes = read();
+  const auto bytes = ReadIndexPieces(
+      owner, head->index.total_bytes,
+      [&](int64_t i, const std::string& what) -> absl::StatusOr<std::string> {
+        auto record = pool_->ReadAll(IndexPieceName(owner, head->index.generation, i), what);
+        if (absl::IsNotFound(record.status())) return MissingFrom(owner, what);
+        return record;
+      });
   if (absl::IsDataLoss(bytes.status()))
     return Annotate(bytes.status(), DocumentName(head->document.id));
   return bytes;

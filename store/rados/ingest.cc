@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "store/format.h"
 #include "store/hash_text.h"
+#include "store/pieces.h"
 #include "store/rados/store_impl.h"
 
 namespace recollect::store::rados {
@@ -35,33 +36,26 @@ absl::StatusOr<RadosStore::Written> RadosStore::WriteBatch(Ingest& ingest,
   for (const ChunkRecord& record : batch.chunks) {
     put(Kind::kChunks, EncodeChunk(PieceKey(owner, chunk++), record), 1);
   }
-  const auto pieces = [&]<typename T>(Kind kind, std::span<const T> all, int64_t per_piece,
-                                      int64_t width, const auto& encode) {
-    int64_t index = ingest.layout->pieces(kind);
-    while (!all.empty()) {
-      const auto piece = all.first(std::min(all.size(), static_cast<size_t>(per_piece * width)));
-      all = all.subspan(piece.size());
-      put(kind, encode(PieceKey(owner, index++), piece), piece.size() / static_cast<size_t>(width));
-    }
+  const auto pieces = [&]<typename Pieces>(Pieces, const typename Pieces::Entries& entries,
+                                           int64_t width) {
+    Split<Pieces>(entries, width, ingest.layout->pieces(Pieces::kKind),
+                  [&](int64_t index, const auto& piece) {
+                    put(Pieces::kKind, Pieces::Encode(PieceKey(owner, index), piece, width),
+                        piece.size() / static_cast<size_t>(width));
+                  });
   };
-  pieces(Kind::kText, std::span<const char>(batch.text), kTextPieceBytes, 1,
-         [](const std::string& key, std::span<const char> text) {
-           return EncodeText(key, absl::string_view(text.data(), text.size()));
-         });
-  pieces(Kind::kTokens, std::span<const int32_t>(batch.tokens), kTokenPieceCount, 1, EncodeTokens);
+  pieces(TextPieces(), batch.text, 1);
+  pieces(TokenPieces(), batch.tokens, 1);
   if (!batch.chunks.empty()) {
-    const int64_t d_k = std::ssize(batch.landmark_keys) / std::ssize(batch.chunks);
-    pieces(Kind::kKeys, std::span<const Bf16>(batch.landmark_keys), kSegmentKeys, d_k,
-           [d_k](const std::string& key, std::span<const Bf16> keys) {
-             return EncodeLandmarks(key, keys, d_k);
-           });
+    pieces(KeyPieces(), batch.landmark_keys,
+           std::ssize(batch.landmark_keys) / std::ssize(batch.chunks));
   }
   RETURN_IF_ERROR(pool_->Write(writes, absl::StrCat("ingest '", before.id, "'")));
   return out;
 }
 
 absl::Status RadosStore::CheckWritable(const Ingest& ingest) {
-  if (ingest.done) return absl::NotFoundError("the ingest has ended");
+  if (ingest.done) return IngestHasEnded();
   if (!ingest.lost) return absl::OkStatus();
   return absl::AbortedError(absl::StrCat("ingest '", ingest.state.progress.id,
                                          "': a commit has failed, and may have been written all "
@@ -138,7 +132,7 @@ absl::Status RadosStore::CommitIngest(OwnerId owner, const IngestBatch& batch) {
   const uint64_t state_epoch = std::exchange(ingest->cursor, cursor).state_epoch;
   ingest->segment = written->segment;
   ingest->offset = written->offset;
-  ingest->layout->Add(written->extents, SizesOf(ingest->state.progress, cursor.state_epoch));
+  ingest->layout->Add(written->extents, Sizes(ingest->state.progress, cursor.state_epoch));
   DropOldState(before.progress, state_epoch, ingest->state.progress);
   return absl::OkStatus();
 }
@@ -150,17 +144,16 @@ absl::StatusOr<Change> RadosStore::Publication(const Ingest& ingest, const Inges
   const std::string key = DocumentKey(info->id);
   Change publish;
   publish.expect[key] = "";
-  info->metadata = last.metadata.value_or("");
-  if (progress.replaces != OwnerId{}) {
+  if (progress.replaces == OwnerId{}) {
+    Describe(last, nullptr, info);
+  } else {
     ASSIGN_OR_RETURN(const auto entries, CatalogEntries(info->id));
-    if (!CheckCatalogEntries(progress, entries).ok()) return ReplacedHasGone(progress);
+    const absl::StatusOr<DocumentInfo> old = DocumentIn(entries, info->id);
+    if (!CheckBegins(old, progress).ok()) return ReplacedHasGone(progress);
     publish.expect[key] = entries.at(key);
-    ASSIGN_OR_RETURN(const DocumentInfo old,
-                     DecodeDocument(key, entries.at(key), DocumentName(info->id)));
-    info->created_unix_ms = old.created_unix_ms;
-    if (!last.metadata.has_value()) info->metadata = old.metadata;
-    const std::string removed = RemovedKey(old.owner);
-    publish.set[removed] = EncodeRemoved(removed, old);
+    Describe(last, &*old, info);
+    const std::string removed = RemovedKey(old->owner);
+    publish.set[removed] = EncodeRemoved(removed, *old);
   }
   publish.set[key] = EncodeDocument(key, *info);
   if (!ingest.import_record.empty()) {
@@ -182,12 +175,10 @@ absl::StatusOr<DocumentInfo> RadosStore::PublishIngest(OwnerId owner, const Inge
   MutexLock lock(ingest->mutex);
   RETURN_IF_ERROR(CheckWritable(*ingest));
   ASSIGN_OR_RETURN(const IngestState next, Advance(ingest->state, last));
-  Sha256 hash;
-  RETURN_IF_ERROR(HashText(*this, owner, ingest->state.progress.bytes, hash));
-  hash.Update(last.text);
+  ASSIGN_OR_RETURN(const std::string sha256, TextSha256(*this, ingest->state.progress, last.text));
   const absl::StatusOr<Written> written = WriteBatch(*ingest, last);
   if (!written.ok()) return Failed(*ingest, written.status());
-  DocumentInfo info = MakeDocument(next, hash.Hex(), UnixMillis());
+  DocumentInfo info = MakeDocument(next, sha256, UnixMillis());
   ASSIGN_OR_RETURN(Change publish, Publication(*ingest, last, &info));
   const CursorRecord cursor{ingest->cursor.commits + 1,
                             last.state_bytes > 0 ? ingest->epoch : ingest->cursor.state_epoch};
@@ -212,8 +203,7 @@ absl::StatusOr<DocumentInfo> RadosStore::PublishIngest(OwnerId owner, const Inge
   }
   if (absl::IsAborted(published) && import) {
     ASSIGN_OR_RETURN(const auto entries, CatalogEntries(info.id));
-    if (!entries.empty())
-      return absl::AlreadyExistsError(absl::StrCat(DocumentName(info.id), " exists"));
+    if (!entries.empty()) return Exists(info.id);
   }
   if (absl::IsAborted(published)) {
     return Failed(*ingest, absl::AbortedError(absl::StrCat(
@@ -222,7 +212,7 @@ absl::StatusOr<DocumentInfo> RadosStore::PublishIngest(OwnerId owner, const Inge
   }
   if (!published.ok()) return Failed(*ingest, published);
   ingest->done = true;
-  ingest->layout->Add(written->extents, SizesOf(info, cursor.state_epoch));
+  ingest->layout->Add(written->extents, Sizes(info, cursor.state_epoch));
   NameForCache(*ingest->layout, info);
   {
     MutexLock layouts_lock(mutex_);

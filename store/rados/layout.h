@@ -17,21 +17,11 @@
 namespace recollect::store::rados {
 
 // The sizes of an owner's data; they grow with the commits of an ingest.
-struct Sizes {
-  std::string id;
-  int64_t bytes = 0;
-  int64_t tokens = 0;
-  int64_t chunks = 0;
-  int64_t state_bytes = 0;
-  int64_t first_state_part = 0;
+struct Sizes : DocumentSizes {
+  Sizes() = default;
+  Sizes(const DocumentSizes& sizes, uint64_t epoch) : DocumentSizes(sizes), state_epoch(epoch) {}
   uint64_t state_epoch = 0;
 };
-
-template <typename T>  // DocumentInfo or IngestProgress
-Sizes SizesOf(const T& from, uint64_t state_epoch) {
-  return {from.id,    from.bytes, from.tokens, from.chunks, from.state_bytes, from.first_state_part,
-          state_epoch};
-}
 
 // A record that holds entries [begin, begin + count) of its kind; `index` is its number in that
 // kind.

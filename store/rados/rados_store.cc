@@ -86,14 +86,7 @@ absl::Status RadosStore::Load() {
   if (cache_ != nullptr) {
     ASSIGN_OR_RETURN(identity_, pool_->Identity());
   }
-  std::vector<OwnerId> removed;
-  absl::Status scanned =
-      pool_->Scan(kCatalogObject, std::string(kRemovedPrefix), std::string(kRemovedPrefix), 1000,
-                  "removed documents", [&](const std::string& key, std::string) {
-                    removed.push_back(ParseOwner(key.substr(kRemovedPrefix.size())));
-                    return true;
-                  });
-  if (!scanned.ok() && !absl::IsNotFound(scanned)) return scanned;
+  ASSIGN_OR_RETURN(const std::set<OwnerId> removed, RemovedOwners(*pool_));
   for (const OwnerId owner : removed) {
     const absl::StatusOr<bool> freed = FreeRemoved(*pool_, owner);
     if (!freed.ok()) LogWarning("{}", std::string(freed.status().message()));

@@ -7,6 +7,7 @@
 #include "base/sha256.h"
 #include "base/status.h"
 #include "store/format.h"
+#include "store/pieces.h"
 #include "store/rados/store_impl.h"
 
 namespace recollect::store::rados {
@@ -14,15 +15,6 @@ namespace {
 
 // Layouts that are kept beside those of this process's ingests. One takes 12 bytes a chunk.
 constexpr size_t kMaxLayouts = 1024;
-
-// Of the entries [begin, end), those that the piece has, counted from its first one.
-std::pair<int64_t, int64_t> PartOf(const Piece& piece, int64_t begin, int64_t end) {
-  return {std::max<int64_t>(begin - piece.begin, 0), std::min(end - piece.begin, piece.count)};
-}
-
-absl::Status WrongCount(absl::string_view what, int64_t got, int64_t expected) {
-  return absl::DataLossError(absl::StrCat(what, ": ", got, " entries, expected ", expected));
-}
 
 }  // namespace
 
@@ -36,11 +28,10 @@ absl::StatusOr<std::shared_ptr<Layout>> RadosStore::FindLayout(OwnerId owner) {
   }
   const std::shared_ptr<Ingest> held = Held(owner);
   const std::string what = absl::StrCat("owner ", static_cast<uint64_t>(owner));
-  const auto none = [&] { return absl::NotFoundError(absl::StrCat("no ", what)); };
   const absl::StatusOr<Head> head = ReadHead(*pool_, owner);
-  if (absl::IsNotFound(head.status())) return none();
+  if (absl::IsNotFound(head.status())) return NoOwner(owner);
   RETURN_IF_ERROR(head.status());
-  if (head->epoch.empty()) return none();
+  if (head->epoch.empty()) return NoOwner(owner);
   if (held != nullptr && head->epoch == absl::StrCat(held->epoch)) return held->layout;
   bool published = false;
   if (head->is_final) {
@@ -55,11 +46,10 @@ absl::StatusOr<std::shared_ptr<Layout>> RadosStore::FindLayout(OwnerId owner) {
   }
   if (!published) {
     return ReadLayout(*pool_, owner, head->cursor,
-                      SizesOf(head->state.progress, head->cursor.state_epoch));
+                      Sizes(head->state.progress, head->cursor.state_epoch));
   }
-  ASSIGN_OR_RETURN(auto layout,
-                   ReadLayout(*pool_, owner, head->final_cursor,
-                              SizesOf(head->document, head->final_cursor.state_epoch)));
+  ASSIGN_OR_RETURN(auto layout, ReadLayout(*pool_, owner, head->final_cursor,
+                                           Sizes(head->document, head->final_cursor.state_epoch)));
   NameForCache(*layout, head->document);
   MutexLock lock(mutex_);
   if (layouts_.size() >= kMaxLayouts) layouts_.erase(layouts_.begin());
@@ -76,11 +66,11 @@ void RadosStore::NameForCache(Layout& layout, const DocumentInfo& document) cons
   layout.SetCacheName(absl::HexStringToBytes(hex));
 }
 
-absl::Status RadosStore::Missing(OwnerId owner, absl::string_view what) {
+absl::Status RadosStore::MissingFrom(OwnerId owner, absl::string_view what) {
   const absl::StatusOr<Head> head = ReadHead(*pool_, owner);
   if (absl::IsNotFound(head.status())) {
     Forget(owner);
-    return absl::NotFoundError(absl::StrCat("no owner ", static_cast<uint64_t>(owner)));
+    return NoOwner(owner);
   }
   // A process that stood still past its lease: what it had pinned is being freed.
   if (head.ok() && head->removed) {
@@ -88,7 +78,7 @@ absl::Status RadosStore::Missing(OwnerId owner, absl::string_view what) {
     return absl::NotFoundError(
         absl::StrCat("owner ", static_cast<uint64_t>(owner), " was removed"));
   }
-  return absl::DataLossError(absl::StrCat(what, ": missing"));
+  return Missing(what);
 }
 
 template <typename Decode, typename Take>
@@ -115,11 +105,12 @@ absl::Status RadosStore::ReadPieces(OwnerId owner, const Layout& layout, Kind ki
       const ReadRequest& read = reads[i - at];
       const std::string what = PieceName(name, owner, piece.index);
       const auto taken = [&]() -> absl::Status {
-        if (absl::IsNotFound(read.status)) return Missing(owner, what);
+        if (absl::IsNotFound(read.status)) return MissingFrom(owner, what);
         RETURN_IF_ERROR(read.status);
         ASSIGN_OR_RETURN(const auto entries,
                          decode(PieceKey(owner, piece.index), read.result, what));
-        return take(entries, piece, what);
+        if (CountOf(entries) != piece.count) return WrongCount(what, CountOf(entries), piece.count);
+        return take(entries, piece.begin, what);
       };
       const absl::Status status = taken();
       if (absl::IsDataLoss(status)) return Annotate(status, DocumentName(layout.sizes().id));
@@ -129,61 +120,35 @@ absl::Status RadosStore::ReadPieces(OwnerId owner, const Layout& layout, Kind ki
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> RadosStore::ReadText(OwnerId owner, int64_t begin, int64_t end) {
+template <typename Pieces>
+absl::StatusOr<typename Pieces::Entries> RadosStore::ReadEntries(OwnerId owner, int64_t begin,
+                                                                 int64_t end) {
   ASSIGN_OR_RETURN(const auto layout, FindLayout(owner));
-  RETURN_IF_ERROR(CheckRange("text", begin, end, layout->sizes().bytes));
-  std::string out;
-  if (begin == end) return out;
-  RETURN_IF_ERROR(
-      ReadPieces(owner, *layout, Kind::kText, "text piece", begin, end, DecodeText,
-                 [&](const std::string& text, const Piece& piece, absl::string_view what) {
-                   if (std::ssize(text) != piece.count)
-                     return WrongCount(what, std::ssize(text), piece.count);
-                   const auto [from, to] = PartOf(piece, begin, end);
-                   out.append(text, static_cast<size_t>(from), static_cast<size_t>(to - from));
-                   return absl::OkStatus();
-                 }));
-  return out;
+  const auto decode = [](absl::string_view key, absl::string_view record, absl::string_view what) {
+    return Pieces::Decode(key, record, what, 1);
+  };
+  return Join<Pieces>(layout->sizes(), begin, end, [&](const auto& take) {
+    return ReadPieces(owner, *layout, Pieces::kKind, Pieces::kName, begin, end, decode, take);
+  });
+}
+
+absl::StatusOr<std::string> RadosStore::ReadText(OwnerId owner, int64_t begin, int64_t end) {
+  return ReadEntries<TextPieces>(owner, begin, end);
 }
 
 absl::StatusOr<std::vector<int32_t>> RadosStore::ReadTokens(OwnerId owner, int64_t begin,
                                                             int64_t end) {
-  ASSIGN_OR_RETURN(const auto layout, FindLayout(owner));
-  RETURN_IF_ERROR(CheckRange("token", begin, end, layout->sizes().tokens));
-  std::vector<int32_t> out;
-  if (begin == end) return out;
-  RETURN_IF_ERROR(ReadPieces(
-      owner, *layout, Kind::kTokens, "token piece", begin, end, DecodeTokens,
-      [&](const std::vector<int32_t>& tokens, const Piece& piece, absl::string_view what) {
-        if (std::ssize(tokens) != piece.count)
-          return WrongCount(what, std::ssize(tokens), piece.count);
-        const auto [from, to] = PartOf(piece, begin, end);
-        out.insert(out.end(), tokens.begin() + from, tokens.begin() + to);
-        return absl::OkStatus();
-      }));
-  return out;
+  return ReadEntries<TokenPieces>(owner, begin, end);
 }
 
 absl::StatusOr<std::vector<Bf16>> RadosStore::ReadLandmarkKeyRange(OwnerId owner, int64_t begin,
                                                                    int64_t end, int64_t d_k) {
   ASSIGN_OR_RETURN(const auto layout, FindLayout(owner));
-  RETURN_IF_ERROR(CheckRange("chunk", begin, end, layout->sizes().chunks));
-  std::vector<Bf16> out;
+  RETURN_IF_ERROR(CheckRange(KeyPieces::kRange, begin, end, layout->sizes().chunks));
+  std::vector<Bf16> out(static_cast<size_t>((end - begin) * std::max<int64_t>(d_k, 0)));
   if (begin == end) return out;
-  RETURN_IF_ERROR(ReadPieces(
-      owner, *layout, Kind::kKeys, "landmark segment", begin, end, DecodeLandmarks,
-      [&](const LandmarkSegment& segment, const Piece& piece,
-          absl::string_view what) -> absl::Status {
-        if (segment.d_k != d_k) {
-          return absl::DataLossError(
-              absl::StrCat(what, ": width ", segment.d_k, ", expected ", d_k));
-        }
-        const int64_t count = std::ssize(segment.keys) / d_k;
-        if (count != piece.count) return WrongCount(what, count, piece.count);
-        const auto [from, to] = PartOf(piece, begin, end);
-        out.insert(out.end(), segment.keys.begin() + from * d_k, segment.keys.begin() + to * d_k);
-        return absl::OkStatus();
-      }));
+  RETURN_IF_ERROR(ReadPieces(owner, *layout, Kind::kKeys, KeyPieces::kName, begin, end,
+                             ViewLandmarks, CopyKeys(begin, end, d_k, out.data())));
   return out;
 }
 
@@ -195,7 +160,7 @@ absl::StatusOr<std::string> RadosStore::ReadStatePart(OwnerId owner, int64_t ind
   const std::string what = PieceName("state part", owner, number);
   const auto read = [&]() -> absl::StatusOr<std::string> {
     const auto record = pool_->ReadAll(StatePartName(owner, sizes.state_epoch, number), what);
-    if (absl::IsNotFound(record.status())) return Missing(owner, what);
+    if (absl::IsNotFound(record.status())) return MissingFrom(owner, what);
     RETURN_IF_ERROR(record.status());
     ASSIGN_OR_RETURN(std::string part, DecodeState(PieceKey(owner, number), *record, what));
     const int64_t expected = std::min(kStatePartBytes, sizes.state_bytes - index * kStatePartBytes);
@@ -205,6 +170,10 @@ absl::StatusOr<std::string> RadosStore::ReadStatePart(OwnerId owner, int64_t ind
   auto part = read();
   if (absl::IsDataLoss(part.status())) return Annotate(part.status(), DocumentName(sizes.id));
   return part;
+}
+
+absl::StatusOr<std::string> RadosStore::ReadAppendPoint(OwnerId owner) {
+  return NoAppendPoint(owner);
 }
 
 }  // namespace recollect::store::rados

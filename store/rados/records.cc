@@ -7,35 +7,60 @@
 #include "absl/strings/str_split.h"
 #include "base/status.h"
 #include "store/format.h"
-#include "store/record.h"
 
 namespace recollect::store::rados {
 namespace {
-
-constexpr uint8_t kVersion = 1;
 
 std::string Hex16(uint64_t value) { return absl::StrCat(absl::Hex(value, absl::kZeroPad16)); }
 
 uint64_t Number(OwnerId owner) { return static_cast<uint64_t>(owner); }
 
-RecordWriter Writer(RecordType type) { return {static_cast<uint8_t>(type), 64, kVersion}; }
-
-absl::StatusOr<absl::string_view> Open(RecordType type, absl::string_view key,
-                                       absl::string_view record, absl::string_view what) {
-  return OpenRecord(static_cast<uint8_t>(type), key, record, what, kVersion, kVersion);
+template <typename Record, typename T>
+void ExtentFields(Record& record, T& extent) {
+  record.Fields(extent.kind, extent.epoch, extent.segment, extent.offset, extent.bytes,
+                extent.count);
 }
+
+// For records that have only numbers, in the order in which `fields` visits them.
+template <typename T, typename Fields>
+std::string Encode(RecordType type, Bytes key, const T& value, const Fields& fields) {
+  RecordWriter out(type, 64);
+  fields(out, value);
+  return std::move(out).Finish(key);
+}
+
+absl::Status WrongSize(Bytes what, Bytes payload) {
+  return Damaged(what, absl::StrCat("payload of ", payload.size(), " bytes"));
+}
+
+template <typename T, typename Fields>
+absl::StatusOr<T> Decode(RecordType type, Bytes key, Bytes record, Bytes what,
+                         const Fields& fields) {
+  ASSIGN_OR_RETURN(const Bytes payload, OpenRecord(type, key, record, what));
+  RecordReader in(payload);
+  T value;
+  fields(in, value);
+  if (!in.done()) return WrongSize(what, payload);
+  return value;
+}
+
+constexpr auto kCursorFields = [](auto& record, auto& cursor) {
+  record.Fields(cursor.commits, cursor.state_epoch);
+};
+constexpr auto kIndexHeadFields = [](auto& record, auto& index) {
+  record.Fields(index.generation, index.total_bytes);
+};
 
 }  // namespace
 
-std::string WriterKey(absl::string_view id) { return absl::StrCat("w", id); }
+std::string WriterKey(Bytes id) { return absl::StrCat("w", id); }
 
 std::string WriterValue(OwnerId owner, uint64_t epoch) {
   return absl::StrCat(Number(owner), ".", epoch);
 }
 
-bool ParseWriter(absl::string_view value, OwnerId* owner, uint64_t* epoch) {
-  const std::pair<absl::string_view, absl::string_view> parts =
-      absl::StrSplit(value, absl::MaxSplits('.', 1));
+bool ParseWriter(Bytes value, OwnerId* owner, uint64_t* epoch) {
+  const std::pair<Bytes, Bytes> parts = absl::StrSplit(value, absl::MaxSplits('.', 1));
   uint64_t number = 0;
   if (!absl::SimpleAtoi(parts.first, &number) || !absl::SimpleAtoi(parts.second, epoch))
     return false;
@@ -63,7 +88,7 @@ std::string IndexPieceName(OwnerId owner, uint64_t generation, int64_t number) {
   return absl::StrCat(HeadName(owner), ".i", generation, ".", number);
 }
 
-std::optional<OwnerId> OwnerOfObject(absl::string_view name) {
+std::optional<OwnerId> OwnerOfObject(Bytes name) {
   if (name.size() < 17 || name[0] != 'o' || (name.size() > 17 && name[17] != '.')) return {};
   uint64_t number = 0;
   for (const char c : name.substr(1, 16)) {
@@ -73,112 +98,73 @@ std::optional<OwnerId> OwnerOfObject(absl::string_view name) {
   return OwnerId{number};
 }
 
-std::string CacheKey(absl::string_view document, OwnerId owner, int64_t index) {
+std::string CacheKey(Bytes document, OwnerId owner, int64_t index) {
   return absl::StrCat(document, PieceKey(owner, index));
 }
 
-std::string EncodeCached(absl::string_view key, absl::string_view record) {
-  RecordWriter out(static_cast<uint8_t>(RecordType::kCached), record.size(), kVersion);
+std::string EncodeCached(Bytes key, Bytes record) {
+  RecordWriter out(RecordType::kCached, record.size());
   out.Raw(record.data(), record.size());
   return std::move(out).Finish(key);
 }
 
-absl::StatusOr<std::string> DecodeCached(absl::string_view key, absl::string_view cached,
-                                         absl::string_view what) {
-  ASSIGN_OR_RETURN(const absl::string_view payload, Open(RecordType::kCached, key, cached, what));
+absl::StatusOr<std::string> DecodeCached(Bytes key, Bytes cached, Bytes what) {
+  ASSIGN_OR_RETURN(const Bytes payload, OpenRecord(RecordType::kCached, key, cached, what));
   return std::string(payload);
 }
 
-std::string EncodePool(absl::string_view key, const PoolRecord& pool) {
-  RecordWriter out = Writer(RecordType::kPool);
-  out.U32(pool.version);
-  out.U64(pool.next_owner);
+std::string EncodePool(Bytes key, const PoolRecord& pool) {
+  RecordWriter out(RecordType::kPool, 64);
+  out.Fields(pool.version, pool.next_owner);
   return std::move(out).Finish(key);
 }
 
-absl::StatusOr<PoolRecord> DecodePool(absl::string_view key, absl::string_view record,
-                                      absl::string_view what) {
-  ASSIGN_OR_RETURN(const absl::string_view payload, Open(RecordType::kPool, key, record, what));
+absl::StatusOr<PoolRecord> DecodePool(Bytes key, Bytes record, Bytes what) {
+  ASSIGN_OR_RETURN(const Bytes payload, OpenRecord(RecordType::kPool, key, record, what));
   RecordReader in(payload);
   PoolRecord pool;
-  pool.version = in.Number<uint32_t>();
+  in.Fields(pool.version);
   // What follows is another version's affair.
   if (pool.version != kPoolVersion) return pool;
-  pool.next_owner = in.Number<uint64_t>();
-  if (!in.done()) return Damaged(what, absl::StrCat("payload of ", payload.size(), " bytes"));
+  in.Fields(pool.next_owner);
+  if (!in.done()) return WrongSize(what, payload);
   return pool;
 }
 
-std::string EncodeCursor(absl::string_view key, const CursorRecord& cursor) {
-  RecordWriter out = Writer(RecordType::kCursor);
-  out.I64(cursor.commits);
-  out.U64(cursor.state_epoch);
+std::string EncodeCursor(Bytes key, const CursorRecord& cursor) {
+  return Encode(RecordType::kCursor, key, cursor, kCursorFields);
+}
+
+absl::StatusOr<CursorRecord> DecodeCursor(Bytes key, Bytes record, Bytes what) {
+  return Decode<CursorRecord>(RecordType::kCursor, key, record, what, kCursorFields);
+}
+
+std::string EncodeExtents(Bytes key, const std::vector<Extent>& extents) {
+  RecordWriter out(RecordType::kExtents, 64);
+  for (const Extent& extent : extents) ExtentFields(out, extent);
   return std::move(out).Finish(key);
 }
 
-absl::StatusOr<CursorRecord> DecodeCursor(absl::string_view key, absl::string_view record,
-                                          absl::string_view what) {
-  ASSIGN_OR_RETURN(const absl::string_view payload, Open(RecordType::kCursor, key, record, what));
-  RecordReader in(payload);
-  CursorRecord cursor;
-  cursor.commits = in.Count();
-  cursor.state_epoch = in.Number<uint64_t>();
-  if (!in.done()) return Damaged(what, absl::StrCat("payload of ", payload.size(), " bytes"));
-  return cursor;
-}
-
-std::string EncodeExtents(absl::string_view key, const std::vector<Extent>& extents) {
-  RecordWriter out = Writer(RecordType::kExtents);
-  for (const Extent& extent : extents) {
-    out.U8(static_cast<uint8_t>(extent.kind));
-    out.U64(extent.epoch);
-    out.U64(extent.segment);
-    out.U32(extent.offset);
-    out.U32(extent.bytes);
-    out.U32(extent.count);
-  }
-  return std::move(out).Finish(key);
-}
-
-absl::StatusOr<std::vector<Extent>> DecodeExtents(absl::string_view key, absl::string_view record,
-                                                  absl::string_view what) {
-  ASSIGN_OR_RETURN(const absl::string_view payload, Open(RecordType::kExtents, key, record, what));
+absl::StatusOr<std::vector<Extent>> DecodeExtents(Bytes key, Bytes record, Bytes what) {
+  ASSIGN_OR_RETURN(const Bytes payload, OpenRecord(RecordType::kExtents, key, record, what));
   constexpr size_t kExtentBytes = 29;
   std::vector<Extent> extents(payload.size() / kExtentBytes);
   RecordReader in(payload);
   bool right = payload.size() % kExtentBytes == 0;
   for (Extent& extent : extents) {
-    const auto kind = in.Number<uint8_t>();
-    right = right && kind < kKinds;
-    extent.kind = static_cast<Kind>(kind);
-    extent.epoch = in.Number<uint64_t>();
-    extent.segment = in.Number<uint64_t>();
-    extent.offset = in.Number<uint32_t>();
-    extent.bytes = in.Number<uint32_t>();
-    extent.count = in.Number<uint32_t>();
-    right = right && extent.count > 0;
+    ExtentFields(in, extent);
+    right = right && static_cast<int>(extent.kind) < kKinds && extent.count > 0;
   }
-  if (!right) return Damaged(what, absl::StrCat("payload of ", payload.size(), " bytes"));
+  if (!right) return WrongSize(what, payload);
   return extents;
 }
 
-std::string EncodeIndexHead(absl::string_view key, const IndexHeadRecord& index) {
-  RecordWriter out = Writer(RecordType::kIndexHead);
-  out.U64(index.generation);
-  out.I64(index.total_bytes);
-  return std::move(out).Finish(key);
+std::string EncodeIndexHead(Bytes key, const IndexHeadRecord& index) {
+  return Encode(RecordType::kIndexHead, key, index, kIndexHeadFields);
 }
 
-absl::StatusOr<IndexHeadRecord> DecodeIndexHead(absl::string_view key, absl::string_view record,
-                                                absl::string_view what) {
-  ASSIGN_OR_RETURN(const absl::string_view payload,
-                   Open(RecordType::kIndexHead, key, record, what));
-  RecordReader in(payload);
-  IndexHeadRecord index;
-  index.generation = in.Number<uint64_t>();
-  index.total_bytes = in.Count();
-  if (!in.done()) return Damaged(what, absl::StrCat("payload of ", payload.size(), " bytes"));
-  return index;
+absl::StatusOr<IndexHeadRecord> DecodeIndexHead(Bytes key, Bytes record, Bytes what) {
+  return Decode<IndexHeadRecord>(RecordType::kIndexHead, key, record, what, kIndexHeadFields);
 }
 
 }  // namespace recollect::store::rados

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/types.h"
+#include "store/pieces.h"
 
 namespace recollect::store::rados {
 
@@ -36,9 +37,9 @@ inline constexpr char kPinLock[] = "pin";
 inline constexpr char kIndexLock[] = "index";  // while pieces of an index are put
 
 // Keys of the catalog object, beside those of format.h.
-std::string WriterKey(absl::string_view id);  // WriterValue of the ingest of that id
+std::string WriterKey(Bytes id);  // WriterValue of the ingest of that id
 std::string WriterValue(OwnerId owner, uint64_t epoch);
-bool ParseWriter(absl::string_view value, OwnerId* owner, uint64_t* epoch);
+bool ParseWriter(Bytes value, OwnerId* owner, uint64_t* epoch);
 std::string FreeingKey(OwnerId owner);  // its space is being freed
 
 std::string ExtentsKey(int64_t commit);
@@ -49,7 +50,7 @@ std::string SegmentName(OwnerId owner, uint64_t epoch, uint64_t number);
 std::string StatePartName(OwnerId owner, uint64_t epoch, int64_t number);
 std::string IndexPieceName(OwnerId owner, uint64_t generation, int64_t number);
 // Returns the owner of an object with one of these names.
-std::optional<OwnerId> OwnerOfObject(absl::string_view name);
+std::optional<OwnerId> OwnerOfObject(Bytes name);
 
 struct PoolRecord {
   uint32_t version = kPoolVersion;
@@ -62,7 +63,7 @@ struct CursorRecord {
   uint64_t state_epoch = 0;
 };
 
-enum class Kind : uint8_t { kChunks = 0, kText = 1, kTokens = 2, kKeys = 3 };
+using Kind = EntryKind;
 inline constexpr int kKinds = 4;
 
 // The place of a record in a segment.
@@ -82,25 +83,20 @@ struct IndexHeadRecord {
 
 // A record in a cache, under CacheKey: the record as it is in the pool. `document`: 32 bytes that
 // tell a document from all others of all clusters.
-std::string CacheKey(absl::string_view document, OwnerId owner, int64_t index);
-std::string EncodeCached(absl::string_view key, absl::string_view record);
-absl::StatusOr<std::string> DecodeCached(absl::string_view key, absl::string_view cached,
-                                         absl::string_view what);
+std::string CacheKey(Bytes document, OwnerId owner, int64_t index);
+std::string EncodeCached(Bytes key, Bytes record);
+absl::StatusOr<std::string> DecodeCached(Bytes key, Bytes cached, Bytes what);
 
-std::string EncodePool(absl::string_view key, const PoolRecord& pool);
-std::string EncodeCursor(absl::string_view key, const CursorRecord& cursor);
-std::string EncodeExtents(absl::string_view key, const std::vector<Extent>& extents);
-std::string EncodeIndexHead(absl::string_view key, const IndexHeadRecord& index);
+std::string EncodePool(Bytes key, const PoolRecord& pool);
+std::string EncodeCursor(Bytes key, const CursorRecord& cursor);
+std::string EncodeExtents(Bytes key, const std::vector<Extent>& extents);
+std::string EncodeIndexHead(Bytes key, const IndexHeadRecord& index);
 
 // Return DATA_LOSS, which names `what`, for bytes that Encode does not produce.
-absl::StatusOr<PoolRecord> DecodePool(absl::string_view key, absl::string_view record,
-                                      absl::string_view what);
-absl::StatusOr<CursorRecord> DecodeCursor(absl::string_view key, absl::string_view record,
-                                          absl::string_view what);
-absl::StatusOr<std::vector<Extent>> DecodeExtents(absl::string_view key, absl::string_view record,
-                                                  absl::string_view what);
-absl::StatusOr<IndexHeadRecord> DecodeIndexHead(absl::string_view key, absl::string_view record,
-                                                absl::string_view what);
+absl::StatusOr<PoolRecord> DecodePool(Bytes key, Bytes record, Bytes what);
+absl::StatusOr<CursorRecord> DecodeCursor(Bytes key, Bytes record, Bytes what);
+absl::StatusOr<std::vector<Extent>> DecodeExtents(Bytes key, Bytes record, Bytes what);
+absl::StatusOr<IndexHeadRecord> DecodeIndexHead(Bytes key, Bytes record, Bytes what);
 
 }  // namespace recollect::store::rados
 

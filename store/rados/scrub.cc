@@ -42,15 +42,8 @@ absl::Status CatalogOwners(Pool& pool, std::set<OwnerId>* owners, std::set<Owner
                                          ingests->insert(owner);
                                        return true;
                                      });
-    if (scanned.ok()) {
-      const std::string prefix(kRemovedPrefix);
-      scanned = pool.Scan(kCatalogObject, prefix, prefix, 1000, "removed documents",
-                          [&](const std::string& key, const std::string&) {
-                            removed->insert(ParseOwner(key.substr(kRemovedPrefix.size())));
-                            return true;
-                          });
-    }
     if (!scanned.ok() && !absl::IsNotFound(scanned)) return scanned;
+    ASSIGN_OR_RETURN(*removed, RemovedOwners(pool));
   }
   owners->insert(ingests->begin(), ingests->end());
   owners->insert(removed->begin(), removed->end());

@@ -58,6 +58,8 @@ absl::Status CheckPool(Pool& pool, bool makes);
 absl::Status ScanCatalog(
     Pool& pool, const std::string& after, int64_t page,
     const std::function<bool(const std::string&, const absl::StatusOr<DocumentInfo>&)>& visit);
+// Returns the owners whose documents, ingests or imports the catalog says are removed.
+absl::StatusOr<std::set<OwnerId>> RemovedOwners(Pool& pool);
 // Frees a removed document. Returns false if it is not freed yet, since a pin or a writer holds it.
 absl::StatusOr<bool> FreeRemoved(Pool& pool, OwnerId owner);
 
@@ -77,11 +79,7 @@ class RadosStore final : public DocumentStore {
   absl::Status Pin(OwnerId owner) override;
   void Unpin(OwnerId owner) override;
 
-  absl::StatusOr<IngestProgress> BeginIngest(const std::string& id, const std::string& fingerprint,
-                                             bool from_tokens, const std::string& pattern) override;
-  absl::StatusOr<IngestProgress> BeginRefresh(const DocumentInfo& document,
-                                              const std::string& fingerprint,
-                                              const std::string& pattern) override;
+  absl::StatusOr<IngestProgress> Begin(const IngestProgress& asked) override;
   void LeaveIngest(OwnerId owner) override;
   absl::StatusOr<std::vector<IngestProgress>> ListIngests() override;
   absl::Status PutStatePart(OwnerId owner, int64_t index, absl::string_view bytes) override;
@@ -91,10 +89,6 @@ class RadosStore final : public DocumentStore {
   absl::StatusOr<OwnerId> BeginImport(const DocumentInfo& document) override;
   absl::Status AbandonImport(OwnerId owner) override;
 
-  absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeys(OwnerId owner, int64_t chunks,
-                                                     int64_t d_k) override {
-    return ReadLandmarkKeyRange(owner, 0, chunks, d_k);
-  }
   absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeyRange(OwnerId owner, int64_t begin, int64_t end,
                                                          int64_t d_k) override;
   std::vector<absl::StatusOr<ChunkRecord>> ReadChunks(std::span<const ChunkRef> refs) override;
@@ -102,6 +96,7 @@ class RadosStore final : public DocumentStore {
   absl::StatusOr<std::vector<int32_t>> ReadTokens(OwnerId owner, int64_t begin,
                                                   int64_t end) override;
   absl::StatusOr<std::string> ReadStatePart(OwnerId owner, int64_t index) override;
+  absl::StatusOr<std::string> ReadAppendPoint(OwnerId owner) override;
 
   absl::Status PutIndex(OwnerId owner, absl::string_view bytes) override;
   absl::StatusOr<std::string> ReadIndex(OwnerId owner) override;
@@ -142,11 +137,9 @@ class RadosStore final : public DocumentStore {
   // writers.cc
   // Returns the catalog's entries that concern an id.
   absl::StatusOr<std::map<std::string, std::string>> CatalogEntries(const std::string& id);
-  // Implements BeginIngest and BeginRefresh.
-  absl::StatusOr<IngestProgress> Begin(const IngestProgress& asked);
-  // Returns OK if an ingest of that kind may begin beside these entries.
-  absl::Status CheckCatalogEntries(const IngestProgress& asked,
-                                   const std::map<std::string, std::string>& entries) const;
+  // Returns the document among these entries, NOT_FOUND if there is none.
+  static absl::StatusOr<DocumentInfo> DocumentIn(const std::map<std::string, std::string>& entries,
+                                                 const std::string& id);
   // Becomes the writer of the unfinished ingest, whose record in the catalog is `begun` and whose
   // writer had `epoch`. ABORTED: another server is the writer; CANCELLED: the catalog has changed
   // meanwhile.
@@ -164,8 +157,7 @@ class RadosStore final : public DocumentStore {
     uint64_t segment = 0;  // where the next record goes, like the next
     uint64_t offset = 0;
   };
-  // Returns the change of the catalog that publishes. Puts into `info` the metadata of `last`, and
-  // of a document that is replaced the time of creation, and its metadata if `last` has none.
+  // Returns the change of the catalog that publishes, and describes `info`.
   absl::StatusOr<Change> Publication(const Ingest& ingest, const IngestBatch& last,
                                      DocumentInfo* info)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ingest.mutex);
@@ -198,10 +190,14 @@ class RadosStore final : public DocumentStore {
   void NameForCache(Layout& layout, const DocumentInfo& document) const;
   absl::StatusOr<std::shared_ptr<Layout>> FindLayout(OwnerId owner);
   // Returns NOT_FOUND if the owner has gone meanwhile, otherwise DATA_LOSS.
-  absl::Status Missing(OwnerId owner, absl::string_view what);
+  absl::Status MissingFrom(OwnerId owner, absl::string_view what);
+  // Calls take(piece, first, name) for the pieces with entries [begin, end), in order; `first` is
+  // the number of a piece's first entry.
   template <typename Decode, typename Take>
   absl::Status ReadPieces(OwnerId owner, const Layout& layout, Kind kind, const char* name,
                           int64_t begin, int64_t end, const Decode& decode, const Take& take);
+  template <typename Pieces>
+  absl::StatusOr<typename Pieces::Entries> ReadEntries(OwnerId owner, int64_t begin, int64_t end);
 
   const std::unique_ptr<Pool> pool_;
   const RadosOptions options_;

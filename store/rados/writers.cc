@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "store/format.h"
 #include "store/rados/store_impl.h"
+#include "store/store_errors.h"
 
 namespace recollect::store::rados {
 namespace {
@@ -18,10 +19,6 @@ constexpr int kTries = 20;  // each lost one means that another server has chang
 absl::Status Busy(const std::string& id) {
   return absl::AbortedError(
       absl::StrCat(DocumentName(id), ": its entry in the catalog changes all the time"));
-}
-
-absl::Status NoIngest(const std::string& id) {
-  return absl::NotFoundError(absl::StrCat("no unfinished ingest of '", id, "'"));
 }
 
 absl::Status WrittenBy(const std::string& id, const Holders& holders) {
@@ -98,7 +95,7 @@ absl::StatusOr<std::shared_ptr<RadosStore::Ingest>> RadosStore::TakeOver(const I
     // Read after the fence: the writer before may have committed until then.
     ASSIGN_OR_RETURN(const Head now, ReadHead(*pool_, owner));
     ASSIGN_OR_RETURN(auto layout, ReadLayout(*pool_, owner, now.cursor,
-                                             SizesOf(now.state.progress, now.cursor.state_epoch)));
+                                             Sizes(now.state.progress, now.cursor.state_epoch)));
     auto ingest = std::make_shared<Ingest>(std::move(layout));
     MutexLock lock(ingest->mutex);
     ingest->state = now.state;
@@ -112,35 +109,11 @@ absl::StatusOr<std::shared_ptr<RadosStore::Ingest>> RadosStore::TakeOver(const I
   return taken;
 }
 
-absl::StatusOr<IngestProgress> RadosStore::BeginIngest(const std::string& id,
-                                                       const std::string& fingerprint,
-                                                       bool from_tokens,
-                                                       const std::string& pattern) {
-  RETURN_IF_ERROR(CheckDocumentId(id));
-  return Begin(AskedIngest(id, fingerprint, from_tokens, pattern));
-}
-
-absl::StatusOr<IngestProgress> RadosStore::BeginRefresh(const DocumentInfo& document,
-                                                        const std::string& fingerprint,
-                                                        const std::string& pattern) {
-  return Begin(
-      AskedIngest(document.id, fingerprint, document.from_tokens, pattern, document.owner));
-}
-
-absl::Status RadosStore::CheckCatalogEntries(
-    const IngestProgress& asked, const std::map<std::string, std::string>& entries) const {
-  const std::string key = DocumentKey(asked.id), name = DocumentName(asked.id);
-  const bool refresh = asked.replaces != OwnerId{};
-  if (!entries.contains(key)) {
-    return refresh ? absl::NotFoundError(absl::StrCat("no ", name)) : absl::OkStatus();
-  }
-  const absl::StatusOr<DocumentInfo> document = DecodeDocument(key, entries.at(key), name);
-  RETURN_IF_ERROR(document.status());
-  if (!refresh) return absl::AlreadyExistsError(absl::StrCat(name, " exists"));
-  DocumentInfo replaced;
-  replaced.id = asked.id;
-  replaced.owner = asked.replaces;
-  return CheckReplaced(document, replaced);
+absl::StatusOr<DocumentInfo> RadosStore::DocumentIn(
+    const std::map<std::string, std::string>& entries, const std::string& id) {
+  const auto found = entries.find(DocumentKey(id));
+  if (found == entries.end()) return NoDocument(id);
+  return DecodeDocument(found->first, found->second, DocumentName(id));
 }
 
 absl::StatusOr<IngestProgress> RadosStore::Begin(const IngestProgress& asked) {
@@ -149,7 +122,7 @@ absl::StatusOr<IngestProgress> RadosStore::Begin(const IngestProgress& asked) {
   const std::string what = absl::StrCat("ingest '", id, "'");
   for (int i = 0; i < kTries; ++i) {
     ASSIGN_OR_RETURN(auto entries, CatalogEntries(id));
-    RETURN_IF_ERROR(CheckCatalogEntries(asked, entries));
+    RETURN_IF_ERROR(CheckBegins(DocumentIn(entries, id), asked));
     IngestState begun;
     uint64_t epoch = 0;
     if (entries.contains(key)) {
@@ -204,18 +177,14 @@ absl::StatusOr<IngestProgress> RadosStore::Begin(const IngestProgress& asked) {
 
 absl::StatusOr<std::shared_ptr<RadosStore::Ingest>> RadosStore::FindIngest(OwnerId owner) {
   if (auto held = Held(owner); held != nullptr) return held;
-  const auto none = [&] {
-    return absl::NotFoundError(
-        absl::StrCat("no unfinished ingest of owner ", static_cast<uint64_t>(owner)));
-  };
   const absl::StatusOr<Head> head = ReadHead(*pool_, owner);
-  if (absl::IsNotFound(head.status())) return none();
+  if (absl::IsNotFound(head.status())) return NoIngestOf(owner);
   RETURN_IF_ERROR(head.status());
   const std::string& id = head->state.progress.id;
   ASSIGN_OR_RETURN(auto entries, CatalogEntries(id));
   OwnerId now{};
   uint64_t epoch = 0;
-  if (!ParseWriter(entries[WriterKey(id)], &now, &epoch) || now != owner) return none();
+  if (!ParseWriter(entries[WriterKey(id)], &now, &epoch) || now != owner) return NoIngestOf(owner);
   auto taken = TakeOver(head->state, epoch);
   if (absl::IsCancelled(taken.status())) return Busy(id);
   return taken;
@@ -281,7 +250,7 @@ absl::Status RadosStore::AbandonIngest(const std::string& id) {
     info.id = id;
     info.owner = owner;
     const auto state = DecodeIngest(key, entries[key], what);
-    if (state.ok()) info = MakeDocument(*state, "", 0);
+    if (state.ok()) info = MakeDocument(*state);
     const std::string removed = RemovedKey(owner);
     Change change;
     change.expect[writer_key] = entries[writer_key];
@@ -306,25 +275,18 @@ absl::StatusOr<OwnerId> RadosStore::BeginImport(const DocumentInfo& document) {
   const std::string& id = document.id;
   RETURN_IF_ERROR(CheckDocumentId(id));
   ASSIGN_OR_RETURN(const auto entries, CatalogEntries(id));
-  if (entries.contains(DocumentKey(id)))
-    return absl::AlreadyExistsError(absl::StrCat(DocumentName(id), " exists"));
-  if (!entries.empty()) {
-    return absl::AlreadyExistsError(
-        absl::StrCat(DocumentName(id), ": an ingest of that id has begun and is not finished"));
-  }
+  if (entries.contains(DocumentKey(id))) return Exists(id);
+  if (!entries.empty()) return IsBeingIngested(id);
   IngestState state;
   IngestProgress& progress = state.progress;
-  ASSIGN_OR_RETURN(const OwnerId owner, NewOwner());
-  progress.owner = owner;
-  progress.id = id;
-  progress.fingerprint = document.fingerprint;
-  progress.from_tokens = document.from_tokens;
-  progress.pattern = document.pattern;
+  progress = AskedIngest(id, document.fingerprint, document.from_tokens, document.pattern);
+  ASSIGN_OR_RETURN(progress.owner, NewOwner());
+  const OwnerId owner = progress.owner;
   auto import = std::make_shared<Ingest>(std::make_shared<Layout>(owner));
-  import->layout->Add({}, SizesOf(progress, 0));
+  import->layout->Add({}, Sizes(progress, 0));
   import->epoch = 1;
   const std::string removed = RemovedKey(owner), what = absl::StrCat("import of '", id, "'");
-  import->import_record = EncodeRemoved(removed, MakeDocument(state, "", 0));
+  import->import_record = EncodeRemoved(removed, MakeDocument(state));
   RETURN_IF_ERROR(leases_.Take(HeadName(owner), kWriterLock, /*shared=*/false));
   Change head;
   head.set[kEpochKey] = absl::StrCat(import->epoch);
@@ -348,11 +310,10 @@ absl::StatusOr<OwnerId> RadosStore::BeginImport(const DocumentInfo& document) {
 
 absl::Status RadosStore::AbandonImport(OwnerId owner) {
   const auto import = Held(owner);
-  if (import == nullptr || import->import_record.empty())
-    return absl::NotFoundError("the import has ended");
+  if (import == nullptr || import->import_record.empty()) return ImportHasEnded();
   {
     MutexLock lock(import->mutex);
-    if (import->done) return absl::NotFoundError("the import has ended");
+    if (import->done) return ImportHasEnded();
     import->done = true;
   }
   LetGo(owner);

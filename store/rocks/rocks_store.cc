@@ -112,7 +112,7 @@ absl::Status RocksStore::LoadCatalog(std::vector<OwnerId>* unfreed, bool* damage
         // A damaged record costs its own document only: Get answers DATA_LOSS for it, List says so.
         if (info.ok()) {
           WriterLock lock(owners_mutex_);
-          owners_.emplace(info->owner, OwnerOf(Kind::kDocument, *info));
+          owners_.emplace(info->owner, Owner(Kind::kDocument, *info));
         } else {
           LogError("{}", std::string(info.status().message()));
           *damaged = true;
@@ -151,7 +151,7 @@ absl::Status RocksStore::LoadIngests(bool* damaged) {
     const IngestProgress& progress = state->progress;
     const OwnerId owner = progress.owner;
     WriterLock lock(owners_mutex_);
-    owners_.emplace(owner, OwnerOf(Kind::kIngest, progress));
+    owners_.emplace(owner, Owner(Kind::kIngest, progress));
     ingest_ids_.emplace(progress.id, owner);
     auto ingest = std::make_shared<Ingest>();
     ingest->state = *std::move(state);

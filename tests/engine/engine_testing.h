@@ -148,16 +148,8 @@ class ForwardingStore : public store::DocumentStore {
     return to_->ChangeMetadata(id, change);
   }
   absl::Status Free(OwnerId owner) override { return to_->Free(owner); }
-  absl::StatusOr<store::IngestProgress> BeginIngest(const std::string& id,
-                                                    const std::string& fingerprint,
-                                                    bool from_tokens,
-                                                    const std::string& pattern) override {
-    return to_->BeginIngest(id, fingerprint, from_tokens, pattern);
-  }
-  absl::StatusOr<store::IngestProgress> BeginRefresh(const store::DocumentInfo& document,
-                                                     const std::string& fingerprint,
-                                                     const std::string& pattern) override {
-    return to_->BeginRefresh(document, fingerprint, pattern);
+  absl::StatusOr<store::IngestProgress> Begin(const store::IngestProgress& asked) override {
+    return to_->Begin(asked);
   }
   absl::StatusOr<std::vector<store::IngestProgress>> ListIngests() override {
     return to_->ListIngests();
@@ -173,10 +165,6 @@ class ForwardingStore : public store::DocumentStore {
     return to_->PublishIngest(owner, last);
   }
   absl::Status AbandonIngest(const std::string& id) override { return to_->AbandonIngest(id); }
-  absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeys(OwnerId owner, int64_t chunks,
-                                                     int64_t d_r) override {
-    return to_->ReadLandmarkKeys(owner, chunks, d_r);
-  }
   absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeyRange(OwnerId owner, int64_t begin, int64_t end,
                                                          int64_t d_r) override {
     return to_->ReadLandmarkKeyRange(owner, begin, end, d_r);

@@ -209,8 +209,7 @@ TEST_P(SaveContractTest, AnAnswerIsWholeEvenIfItIsNotSaved) {
 class ReadOnlyStore final : public ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;
-  absl::StatusOr<store::IngestProgress> BeginIngest(const std::string&, const std::string&, bool,
-                                                    const std::string&) override {
+  absl::StatusOr<store::IngestProgress> Begin(const store::IngestProgress&) override {
     return absl::UnavailableError("the store is read-only");
   }
 };

@@ -31,7 +31,7 @@ std::string SignedAnew(absl::string_view file) {
     const absl::string_view record = file.substr(0, size);
     if (record.size() < kRecordHeaderBytes) break;
     if (static_cast<RecordType>(record[1]) == RecordType::kFileEnd) break;
-    RecordWriter signed_anew(static_cast<uint8_t>(record[1]), record.size(),
+    RecordWriter signed_anew(static_cast<RecordType>(record[1]), record.size(),
                              static_cast<uint8_t>(record[0]));
     signed_anew.Raw(record.data() + kRecordHeaderBytes, record.size() - kRecordHeaderBytes);
     out.Add(std::move(signed_anew).Finish(out.NextKey()));

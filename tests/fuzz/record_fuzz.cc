@@ -134,7 +134,7 @@ void CheckRecord(absl::string_view record) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CheckRecord({reinterpret_cast<const char*>(data), size});
   if (size < 2) return 0;
-  RecordWriter writer(data[0], size, /*version=*/data[1]);
+  RecordWriter writer(static_cast<RecordType>(data[0]), size, /*version=*/data[1]);
   writer.Raw(data + 2, size - 2);
   CheckRecord(std::move(writer).Finish(kKey));
   return 0;

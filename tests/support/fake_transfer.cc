@@ -14,7 +14,7 @@ namespace {
 
 class FakeExport final : public engine::ExportStream {
  public:
-  FakeExport(store::DocumentStore& store, const store::DocumentInfo& info)
+  FakeExport(store::DocumentReader& store, const store::DocumentInfo& info)
       : export_(store, info, /*key_width=*/1) {}
   const store::DocumentInfo& document() const override { return export_.document(); }
   absl::StatusOr<std::string> Next() override { return export_.Next(); }

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "store/rocks/documents/catalog.h"
 #include "store/rocks/documents/store_impl.h"
+#include "store/store_errors.h"
 
 namespace recollect::store::rocks {
 namespace {
@@ -18,10 +19,6 @@ constexpr uint64_t kOwnerBlock = 4096;
 constexpr int64_t kSessionCompactionBytes = int64_t{256} << 20;
 // Freed sessions worth one, however small: each has left a mark.
 constexpr int64_t kSessionCompactionCount = 1024;
-
-absl::Status NoDocument(absl::string_view id) {
-  return absl::NotFoundError(absl::StrCat("no ", DocumentName(id)));
-}
 
 }  // namespace
 
@@ -46,9 +43,7 @@ absl::StatusOr<OwnerId> RocksStore::NewOwnerLocked() {
 absl::StatusOr<RocksStore::Owner> RocksStore::FindOwner(OwnerId owner) const {
   ReaderLock lock(owners_mutex_);
   const auto found = owners_.find(owner);
-  if (found == owners_.end()) {
-    return absl::NotFoundError(absl::StrCat("no owner ", static_cast<uint64_t>(owner)));
-  }
+  if (found == owners_.end()) return NoOwner(owner);
   return found->second;
 }
 
@@ -76,13 +71,7 @@ absl::StatusOr<std::vector<DocumentInfo>> RocksStore::List(const std::string& af
   RETURN_IF_ERROR(ScanDocuments(
       *database_, after, [&](absl::string_view id, const absl::StatusOr<DocumentInfo>& info) {
         if (info.ok() && !IsPublished(*info)) return true;
-        if (info.ok()) {
-          out.push_back(*info);
-        } else {
-          DocumentInfo& damaged = out.emplace_back();
-          damaged.id = std::string(id);
-          damaged.damage = std::string(info.status().message());
-        }
+        out.push_back(Listed(id, info));
         return static_cast<int64_t>(out.size()) < limit;
       }));
   return out;
@@ -107,14 +96,10 @@ absl::StatusOr<DocumentInfo> RocksStore::Remove(const std::string& id) {
   DeleteCatalog(key, &batch);
   CatalogRecord next = catalog_;
   next.Subtract(key);
-  DocumentInfo info;
+  const DocumentInfo info = Listed(id, found);
   if (found.ok()) {
-    info = *found;
     const std::string removed = RemovedKey(info.owner);
     batch.Put(Family::kCatalog, removed, EncodeRemoved(removed, info));
-  } else {
-    info.id = id;
-    info.damage = std::string(found.status().message());
   }
   RETURN_IF_ERROR(WriteCatalog(batch, next, DocumentName(id)));
   if (found.ok()) {
@@ -142,10 +127,7 @@ absl::Status RocksStore::Free(OwnerId owner) {
   MutexLock lock(catalog_mutex_);
   const auto known = FindOwner(owner);
   if (!known.ok()) return absl::OkStatus();  // freed before
-  if (known->kind != Kind::kRemoved) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("owner ", static_cast<uint64_t>(owner), " is still in use"));
-  }
+  if (known->kind != Kind::kRemoved) return StillInUse(owner);
   return FreeRecords(owner);
 }
 
@@ -194,14 +176,13 @@ absl::Status RocksStore::AbandonIngest(const std::string& id) {
   if (ingest == nullptr) return AbandonDamaged(id);
   MutexLock ingest_lock(ingest->mutex);
   MutexLock lock(catalog_mutex_);
-  if (ingest->done) return absl::NotFoundError(absl::StrCat("no unfinished ingest of '", id, "'"));
+  if (ingest->done) return NoIngest(id);
   const std::string removed = RemovedKey(owner);
-  DocumentInfo info = MakeDocument(ingest->state, "", 0);
   Batch batch;
   batch.UseReserve();
   batch.Delete(Family::kIngests, IngestKey(id));
   batch.Delete(Family::kIngests, ResumeKey(owner));
-  batch.Put(Family::kCatalog, removed, EncodeRemoved(removed, info));
+  batch.Put(Family::kCatalog, removed, EncodeRemoved(removed, MakeDocument(ingest->state)));
   RETURN_IF_ERROR(WriteCatalog(batch, catalog_, "abandoning an ingest"));
   {
     WriterLock owners_lock(owners_mutex_);
@@ -222,7 +203,7 @@ absl::Status RocksStore::AbandonDamaged(const std::string& id) {
   }();
   const auto record = database_->Get(Family::kIngests, IngestKey(id), what);
   if (begun || absl::IsNotFound(record.status())) {
-    return absl::NotFoundError(absl::StrCat("no unfinished ingest of '", id, "'"));
+    return NoIngest(id);
   }
   Batch batch;
   batch.UseReserve();
@@ -238,7 +219,7 @@ absl::StatusOr<OwnerId> RocksStore::NewSessionOwner() {
     sessions_.insert(owner);
   }
   WriterLock owners_lock(owners_mutex_);
-  owners_.emplace(owner, Owner{Kind::kSession});
+  owners_.emplace(owner, Owner(Kind::kSession, {}));
   return owner;
 }
 
@@ -246,7 +227,7 @@ absl::Status RocksStore::PutSessionChunk(ChunkRef ref, const ChunkRecord& chunk)
   RETURN_IF_ERROR(CheckChunk(chunk, ref.index, 0));
   const auto known = FindOwner(ref.owner);
   if (!known.ok() || known->kind != Kind::kSession || ref.index < 0) {
-    return absl::NotFoundError(PieceName("no session for chunk", ref.owner, ref.index));
+    return NoSessionFor(ref);
   }
   const std::string key = PieceKey(ref.owner, ref.index);
   const std::string record = EncodeChunk(key, chunk);
@@ -264,10 +245,7 @@ absl::Status RocksStore::FreeSession(OwnerId owner) {
   MutexLock lock(catalog_mutex_);
   const auto known = FindOwner(owner);
   if (!known.ok()) return absl::OkStatus();
-  if (known->kind != Kind::kSession) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("owner ", static_cast<uint64_t>(owner), " is not a session"));
-  }
+  if (known->kind != Kind::kSession) return NotASession(owner);
   {
     WriterLock owners_lock(owners_mutex_);
     owners_.erase(owner);

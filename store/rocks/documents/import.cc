@@ -6,42 +6,34 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "store/rocks/documents/store_impl.h"
+#include "store/store_errors.h"
 
 namespace recollect::store::rocks {
 
-absl::Status RocksStore::CheckAbsent(const std::string& id) {
-  const auto published = Get(id);
-  if (published.ok()) return absl::AlreadyExistsError(absl::StrCat(DocumentName(id), " exists"));
-  if (!absl::IsNotFound(published.status())) return published.status();
-  const bool ingested = [&] {
-    ReaderLock lock(owners_mutex_);
-    return ingest_ids_.contains(id);
-  }();
-  if (!ingested) return absl::OkStatus();
-  return absl::AlreadyExistsError(
-      absl::StrCat(DocumentName(id), ": an ingest of that id has begun and is not finished"));
+absl::Status RocksStore::CheckAbsent(const IngestProgress& asked) {
+  RETURN_IF_ERROR(CheckBegins(Get(asked.id), asked));
+  ReaderLock lock(owners_mutex_);
+  return ingest_ids_.contains(asked.id) ? IsBeingIngested(asked.id) : absl::OkStatus();
 }
 
 absl::StatusOr<OwnerId> RocksStore::BeginImport(const DocumentInfo& document) {
   RETURN_IF_ERROR(CheckDocumentId(document.id));
   MutexLock lock(catalog_mutex_);
-  RETURN_IF_ERROR(CheckAbsent(document.id));
+  IngestProgress asked =
+      AskedIngest(document.id, document.fingerprint, document.from_tokens, document.pattern);
+  RETURN_IF_ERROR(CheckAbsent(asked));
+  ASSIGN_OR_RETURN(asked.owner, NewOwner());
   auto import = std::make_shared<Ingest>();
   import->import = true;
-  IngestProgress& progress = import->state.progress;
-  ASSIGN_OR_RETURN(progress.owner, NewOwner());
-  progress.id = document.id;
-  progress.fingerprint = document.fingerprint;
-  progress.from_tokens = document.from_tokens;
-  progress.pattern = document.pattern;
-  const OwnerId owner = progress.owner;
+  import->state.progress = asked;
+  const OwnerId owner = asked.owner;
   const std::string removed = RemovedKey(owner);
   Batch batch;
-  batch.Put(Family::kCatalog, removed, EncodeRemoved(removed, MakeDocument(import->state, "", 0)));
+  batch.Put(Family::kCatalog, removed, EncodeRemoved(removed, MakeDocument(import->state)));
   RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced,
                                    absl::StrCat("import of '", document.id, "'")));
   WriterLock owners_lock(owners_mutex_);
-  owners_.emplace(owner, Owner{Kind::kIngest});
+  owners_.emplace(owner, Owner(Kind::kIngest, {}));
   ingests_.emplace(owner, std::move(import));
   return owner;
 }
@@ -50,7 +42,7 @@ absl::Status RocksStore::AbandonImport(OwnerId owner) {
   ASSIGN_OR_RETURN(const std::shared_ptr<Ingest> import, FindIngest(owner));
   MutexLock import_lock(import->mutex);
   MutexLock lock(catalog_mutex_);
-  if (import->done || !import->import) return absl::NotFoundError("the import has ended");
+  if (import->done || !import->import) return ImportHasEnded();
   {
     WriterLock owners_lock(owners_mutex_);
     import->done = true;

@@ -1,65 +1,21 @@
 // Writing documents: every commit is one write batch over all families, so that chunks, keys, text,
 // tokens, offset and resume state become durable together or not at all.
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/io/log.h"
 #include "base/status.h"
 #include "store/hash_text.h"
+#include "store/pieces.h"
 #include "store/rocks/documents/catalog.h"
 #include "store/rocks/documents/store_impl.h"
 
 namespace recollect::store::rocks {
 
-template <typename T>
-struct RocksStore::Pieces {
-  Family family;
-  const char* name;
-  int64_t per_piece;  // of T
-  std::function<absl::StatusOr<std::vector<T>>(absl::string_view key, absl::string_view record,
-                                               absl::string_view what)>
-      decode;
-  std::function<std::string(absl::string_view key, std::span<const T> piece)> encode;
-};
-
-namespace {
-
-absl::StatusOr<std::vector<char>> DecodeTextPiece(absl::string_view key, absl::string_view record,
-                                                  absl::string_view what) {
-  ASSIGN_OR_RETURN(const std::string text, DecodeText(key, record, what));
-  return std::vector<char>(text.begin(), text.end());
-}
-
-std::string EncodeTextPiece(absl::string_view key, std::span<const char> text) {
-  return EncodeText(key, absl::string_view(text.data(), text.size()));
-}
-
-}  // namespace
-
-absl::StatusOr<IngestProgress> RocksStore::BeginIngest(const std::string& id,
-                                                       const std::string& fingerprint,
-                                                       bool from_tokens,
-                                                       const std::string& pattern) {
-  RETURN_IF_ERROR(CheckDocumentId(id));
-  MutexLock lock(catalog_mutex_);
-  const auto published = Get(id);
-  if (published.ok()) return absl::AlreadyExistsError(absl::StrCat(DocumentName(id), " exists"));
-  if (!absl::IsNotFound(published.status())) return published.status();
-  return Begin(AskedIngest(id, fingerprint, from_tokens, pattern));
-}
-
-absl::StatusOr<IngestProgress> RocksStore::BeginRefresh(const DocumentInfo& document,
-                                                        const std::string& fingerprint,
-                                                        const std::string& pattern) {
-  MutexLock lock(catalog_mutex_);
-  RETURN_IF_ERROR(CheckReplaced(Get(document.id), document));
-  return Begin(
-      AskedIngest(document.id, fingerprint, document.from_tokens, pattern, document.owner));
-}
-
 absl::StatusOr<IngestProgress> RocksStore::Begin(const IngestProgress& asked) {
+  MutexLock lock(catalog_mutex_);
+  RETURN_IF_ERROR(CheckBegins(Get(asked.id), asked));
   const std::string& id = asked.id;
   const std::string key = IngestKey(id);
   IngestState state;
@@ -99,7 +55,7 @@ absl::StatusOr<IngestProgress> RocksStore::Begin(const IngestProgress& asked) {
   auto ingest = std::make_shared<Ingest>();
   ingest->state = state;
   WriterLock owners_lock(owners_mutex_);
-  owners_.emplace(progress.owner, Owner{Kind::kIngest});
+  owners_.emplace(progress.owner, Owner(Kind::kIngest, {}));
   ingests_.emplace(progress.owner, std::move(ingest));
   ingest_ids_.emplace(id, progress.owner);
   return progress;
@@ -115,39 +71,30 @@ absl::StatusOr<std::vector<IngestProgress>> RocksStore::ListIngests() {
 absl::StatusOr<std::shared_ptr<RocksStore::Ingest>> RocksStore::FindIngest(OwnerId owner) const {
   ReaderLock lock(owners_mutex_);
   const auto found = ingests_.find(owner);
-  if (found == ingests_.end()) {
-    return absl::NotFoundError(
-        absl::StrCat("no unfinished ingest of owner ", static_cast<uint64_t>(owner)));
-  }
+  if (found == ingests_.end()) return NoIngestOf(owner);
   return found->second;
 }
 
-template <typename T>
-absl::Status RocksStore::AppendPieces(const Pieces<T>& kind, OwnerId owner, int64_t committed,
-                                      std::span<const T> more, Batch* out) {
+template <typename Pieces>
+absl::Status RocksStore::Append(OwnerId owner, int64_t committed,
+                                const typename Pieces::Entries& more, int64_t width, Batch* out) {
   if (more.empty()) return absl::OkStatus();
-  std::vector<T> piece;
-  int64_t index = committed / kind.per_piece;
-  const int64_t in_last = committed % kind.per_piece;
+  const Family family = FamilyOf(Pieces::kKind);
+  const int64_t index = committed / (Pieces::kEntries * width);
+  const int64_t in_last = committed % (Pieces::kEntries * width);
+  typename Pieces::Entries joined;
   if (in_last > 0) {
     const std::string key = PieceKey(owner, index);
-    const std::string what = PieceName(kind.name, owner, index);
-    ASSIGN_OR_RETURN(const std::string record, database_->Get(kind.family, key, what));
-    ASSIGN_OR_RETURN(piece, kind.decode(key, record, what));
-    if (static_cast<int64_t>(piece.size()) != in_last) {
-      return absl::DataLossError(
-          absl::StrCat(what, ": ", piece.size(), " entries, expected ", in_last));
-    }
+    const std::string what = PieceName(Pieces::kName, owner, index);
+    ASSIGN_OR_RETURN(const std::string record, database_->Get(family, key, what));
+    ASSIGN_OR_RETURN(joined, Pieces::Decode(key, record, what, width));
+    if (std::ssize(joined) != in_last) return WrongCount(what, std::ssize(joined), in_last);
+    joined.insert(joined.end(), more.begin(), more.end());
   }
-  while (!more.empty()) {
-    const auto room = static_cast<size_t>(kind.per_piece) - piece.size();
-    const auto taken = more.first(std::min(room, more.size()));
-    piece.insert(piece.end(), taken.begin(), taken.end());
-    more = more.subspan(taken.size());
-    const std::string key = PieceKey(owner, index++);
-    out->Put(kind.family, key, kind.encode(key, piece));
-    piece.clear();
-  }
+  Split<Pieces>(in_last > 0 ? joined : more, width, index, [&](int64_t i, const auto& piece) {
+    const std::string key = PieceKey(owner, i);
+    out->Put(family, key, Pieces::Encode(key, piece, width));
+  });
   return absl::OkStatus();
 }
 
@@ -161,26 +108,10 @@ absl::StatusOr<IngestState> RocksStore::AddBatch(const IngestState& state, const
     const std::string key = PieceKey(owner, index++);
     out->Put(Family::kChunks, key, EncodeChunk(key, chunk));
   }
-  const Pieces<char> text{Family::kText, "text piece", kTextPieceBytes, DecodeTextPiece,
-                          EncodeTextPiece};
-  RETURN_IF_ERROR(AppendPieces<char>(text, owner, before.bytes, batch.text, out));
-  const Pieces<int32_t> tokens{Family::kTokens, "token piece", kTokenPieceCount, DecodeTokens,
-                               EncodeTokens};
-  RETURN_IF_ERROR(AppendPieces<int32_t>(tokens, owner, before.tokens, batch.tokens, out));
-  const int64_t d_k = next.d_k;
-  const auto decode = [d_k](absl::string_view key, absl::string_view record,
-                            absl::string_view what) -> absl::StatusOr<std::vector<Bf16>> {
-    ASSIGN_OR_RETURN(LandmarkSegment segment, DecodeLandmarks(key, record, what));
-    if (segment.d_k == d_k) return std::move(segment.keys);
-    return absl::DataLossError(
-        absl::StrCat(what, ": keys of ", segment.d_k, " numbers, expected ", d_k));
-  };
-  const auto encode = [d_k](absl::string_view key, std::span<const Bf16> keys) {
-    return EncodeLandmarks(key, keys, d_k);
-  };
-  const Pieces<Bf16> keys{Family::kLandmarks, "landmark segment", kSegmentKeys * d_k, decode,
-                          encode};
-  RETURN_IF_ERROR(AppendPieces<Bf16>(keys, owner, before.chunks * d_k, batch.landmark_keys, out));
+  RETURN_IF_ERROR(Append<TextPieces>(owner, before.bytes, batch.text, 1, out));
+  RETURN_IF_ERROR(Append<TokenPieces>(owner, before.tokens, batch.tokens, 1, out));
+  RETURN_IF_ERROR(
+      Append<KeyPieces>(owner, before.chunks * next.d_k, batch.landmark_keys, next.d_k, out));
   return next;
 }
 
@@ -188,7 +119,7 @@ absl::StatusOr<IngestState> RocksStore::AddBatch(const IngestState& state, const
 absl::Status RocksStore::PutStatePart(OwnerId owner, int64_t index, absl::string_view bytes) {
   ASSIGN_OR_RETURN(const std::shared_ptr<Ingest> ingest, FindIngest(owner));
   MutexLock lock(ingest->mutex);
-  if (ingest->done) return absl::NotFoundError("the ingest has ended");
+  if (ingest->done) return IngestHasEnded();
   ASSIGN_OR_RETURN(IngestState next,
                    PutPart(ingest->state, index, static_cast<int64_t>(bytes.size())));
   const IngestProgress& progress = next.progress;
@@ -220,7 +151,7 @@ void RocksStore::DropOldState(const IngestProgress& progress) {
 absl::Status RocksStore::CommitIngest(OwnerId owner, const IngestBatch& batch) {
   ASSIGN_OR_RETURN(const std::shared_ptr<Ingest> ingest, FindIngest(owner));
   MutexLock lock(ingest->mutex);
-  if (ingest->done) return absl::NotFoundError("the ingest has ended");
+  if (ingest->done) return IngestHasEnded();
   Batch out;
   ASSIGN_OR_RETURN(IngestState next, AddBatch(ingest->state, batch, &out));
   const IngestProgress& progress = next.progress;
@@ -236,26 +167,24 @@ absl::Status RocksStore::CommitIngest(OwnerId owner, const IngestBatch& batch) {
   RETURN_IF_ERROR(database_->Write(out, durability, absl::StrCat("ingest '", progress.id, "'")));
   next.progress.resume_state.clear();
   WriterLock owners_lock(owners_mutex_);
-  owners_.at(owner) = OwnerOf(Kind::kIngest, progress);
+  owners_.at(owner) = Owner(Kind::kIngest, progress);
   ingest->state = std::move(next);
   owners_lock.unlock();
   DropOldState(ingest->state.progress);
   return absl::OkStatus();
 }
 
-absl::Status RocksStore::PutDocument(const IngestProgress& progress,
-                                     const std::optional<std::string>& metadata, DocumentInfo* info,
-                                     Batch* out) {
-  info->metadata = metadata.value_or("");
+absl::Status RocksStore::PutDocument(const IngestProgress& progress, const IngestBatch& last,
+                                     DocumentInfo* info, Batch* out) {
   const std::string key = DocumentKey(info->id);
   CatalogRecord catalog = catalog_;
   if (progress.replaces == OwnerId{}) {
     catalog.Add(key);
+    Describe(last, nullptr, info);
   } else {
     const absl::StatusOr<DocumentInfo> old = Get(info->id);
-    if (!old.ok() || old->owner != progress.replaces) return ReplacedHasGone(progress);
-    info->created_unix_ms = old->created_unix_ms;
-    if (!metadata.has_value()) info->metadata = old->metadata;
+    if (!CheckBegins(old, progress).ok()) return ReplacedHasGone(progress);
+    Describe(last, &*old, info);
     const std::string removed = RemovedKey(old->owner);
     out->Put(Family::kCatalog, removed, EncodeRemoved(removed, *old));
   }
@@ -273,25 +202,23 @@ void RocksStore::PutAppendPoint(OwnerId owner, absl::string_view point, Batch* o
 absl::StatusOr<DocumentInfo> RocksStore::PublishIngest(OwnerId owner, const IngestBatch& last) {
   ASSIGN_OR_RETURN(const std::shared_ptr<Ingest> ingest, FindIngest(owner));
   MutexLock lock(ingest->mutex);
-  if (ingest->done) return absl::NotFoundError("the ingest has ended");
-  Sha256 hash;
-  RETURN_IF_ERROR(HashText(*this, owner, ingest->state.progress.bytes, hash));
-  hash.Update(last.text);
+  if (ingest->done) return IngestHasEnded();
+  ASSIGN_OR_RETURN(const std::string sha256, TextSha256(*this, ingest->state.progress, last.text));
   Batch out;
   ASSIGN_OR_RETURN(const IngestState next, AddBatch(ingest->state, last, &out));
-  DocumentInfo info = MakeDocument(next, hash.Hex(), UnixMillis());
+  DocumentInfo info = MakeDocument(next, sha256, UnixMillis());
   MutexLock catalog_lock(catalog_mutex_);
   if (ingest->import) {
-    RETURN_IF_ERROR(CheckAbsent(info.id));
+    RETURN_IF_ERROR(CheckAbsent(next.progress));
     out.Delete(Family::kCatalog, RemovedKey(owner));
   } else {
     out.Delete(Family::kIngests, IngestKey(info.id));
     PutAppendPoint(owner, last.append_point, &out);
   }
   const OwnerId replaces = next.progress.replaces;
-  RETURN_IF_ERROR(PutDocument(next.progress, last.metadata, &info, &out));
+  RETURN_IF_ERROR(PutDocument(next.progress, last, &info, &out));
   WriterLock owners_lock(owners_mutex_);
-  owners_.at(owner) = OwnerOf(Kind::kDocument, info);
+  owners_.at(owner) = Owner(Kind::kDocument, info);
   if (replaces != OwnerId{}) owners_.at(replaces).kind = Kind::kRemoved;
   ingest->done = true;
   ingests_.erase(owner);

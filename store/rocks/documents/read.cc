@@ -2,113 +2,75 @@
 // is told from a question beyond the end.
 #include <algorithm>
 #include <atomic>
-#include <cstring>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "store/pieces.h"
 #include "store/rocks/db/status.h"
 #include "store/rocks/documents/store_impl.h"
 
 namespace recollect::store::rocks {
-namespace {
-
-absl::Status Missing(absl::string_view what) {
-  return absl::DataLossError(absl::StrCat(what, ": missing"));
-}
-
-// Entries that piece `index` of `total` entries must have.
-int64_t PieceSize(int64_t total, int64_t index, int64_t per_piece) {
-  return std::min(per_piece, total - index * per_piece);
-}
-
-absl::Status WrongCount(absl::string_view what, int64_t got, int64_t expected) {
-  return absl::DataLossError(absl::StrCat(what, ": ", got, " entries, expected ", expected));
-}
-
-}  // namespace
-
 template <typename Decode, typename Take>
-absl::Status RocksStore::ReadPieces(Family family, absl::string_view kind, OwnerId owner,
-                                    int64_t first, int64_t last, const Decode& decode,
-                                    const Take& take) {
+absl::Status RocksStore::ReadPieces(const Run& run, OwnerId owner, int64_t begin, int64_t end,
+                                    const Decode& decode, const Take& take) {
   // Bounded, so that a long range needs no second copy of itself.
   constexpr int64_t kAtOnce = 16;
-  for (int64_t at = first; at < last; at += kAtOnce) {
+  const int64_t last = (end - 1) / run.size + 1;
+  for (int64_t at = begin / run.size; at < last; at += kAtOnce) {
     std::vector<std::string> keys;
     for (int64_t i = at; i < std::min(last, at + kAtOnce); ++i) keys.push_back(PieceKey(owner, i));
     absl::Status result;
     const auto visit = [&](size_t i, const rocksdb::Status& status, absl::string_view record) {
       if (!result.ok()) return;
       const int64_t index = at + static_cast<int64_t>(i);
-      const std::string what = PieceName(kind, owner, index);
-      if (status.IsNotFound()) {
-        result = Missing(what);
-      } else if (!status.ok()) {
-        result = FromRocks(status, what);
-      } else {
-        auto piece = decode(keys[i], record, what);
-        result = piece.ok() ? take(*piece, index, what) : piece.status();
-      }
+      const std::string what = PieceName(run.kind, owner, index);
+      const auto read = [&]() -> absl::Status {
+        if (status.IsNotFound()) return Missing(what);
+        if (!status.ok()) return FromRocks(status, what);
+        ASSIGN_OR_RETURN(auto piece, decode(keys[i], record, what));
+        // More than expected is fine: a commit may have come between.
+        const int64_t first = index * run.size;
+        const int64_t expected = std::min(run.size, run.entries - first);
+        if (CountOf(piece) < expected) return WrongCount(what, CountOf(piece), expected);
+        return take(piece, first, what);
+      };
+      result = read();
     };
-    RETURN_IF_ERROR(OfDocument(owner, Guarded(kind, [&]() -> absl::Status {
-                                 database_->MultiGet(family, keys, visit);
+    RETURN_IF_ERROR(OfDocument(owner, Guarded(run.kind, [&]() -> absl::Status {
+                                 database_->MultiGet(run.family, keys, visit);
                                  return result;
                                })));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> RocksStore::ReadText(OwnerId owner, int64_t begin, int64_t end) {
+template <typename Pieces>
+absl::StatusOr<typename Pieces::Entries> RocksStore::ReadEntries(OwnerId owner, int64_t begin,
+                                                                 int64_t end) {
   ASSIGN_OR_RETURN(const Owner known, FindOwner(owner));
-  RETURN_IF_ERROR(CheckRange("text", begin, end, known.bytes));
-  std::string out;
-  if (begin == end) return out;
-  out.reserve(static_cast<size_t>(end - begin));
-  RETURN_IF_ERROR(ReadPieces(
-      Family::kText, "text piece", owner, begin / kTextPieceBytes, (end - 1) / kTextPieceBytes + 1,
-      DecodeText, [&](const std::string& piece, int64_t index, absl::string_view what) {
-        const int64_t at = index * kTextPieceBytes;
-        const int64_t from = std::max<int64_t>(begin - at, 0);
-        const int64_t to = std::min<int64_t>(end - at, kTextPieceBytes);
-        // More than expected is fine: a commit may have come between.
-        const auto size = static_cast<int64_t>(piece.size());
-        const int64_t expected = PieceSize(known.bytes, index, kTextPieceBytes);
-        if (size < expected) return WrongCount(what, size, expected);
-        out.append(piece, static_cast<size_t>(from), static_cast<size_t>(to - from));
-        return absl::OkStatus();
-      }));
-  return out;
+  const Run run{FamilyOf(Pieces::kKind), Pieces::kName, Pieces::kEntries, Pieces::SizeIn(known)};
+  const auto decode = [](absl::string_view key, absl::string_view record, absl::string_view what) {
+    return Pieces::Decode(key, record, what, 1);
+  };
+  return Join<Pieces>(known, begin, end, [&](const auto& take) {
+    return ReadPieces(run, owner, begin, end, decode, take);
+  });
+}
+
+absl::StatusOr<std::string> RocksStore::ReadText(OwnerId owner, int64_t begin, int64_t end) {
+  return ReadEntries<TextPieces>(owner, begin, end);
 }
 
 absl::StatusOr<std::vector<int32_t>> RocksStore::ReadTokens(OwnerId owner, int64_t begin,
                                                             int64_t end) {
-  ASSIGN_OR_RETURN(const Owner known, FindOwner(owner));
-  RETURN_IF_ERROR(CheckRange("token", begin, end, known.tokens));
-  std::vector<int32_t> out;
-  if (begin == end) return out;
-  out.reserve(static_cast<size_t>(end - begin));
-  RETURN_IF_ERROR(
-      ReadPieces(Family::kTokens, "token piece", owner, begin / kTokenPieceCount,
-                 (end - 1) / kTokenPieceCount + 1, DecodeTokens,
-                 [&](const std::vector<int32_t>& piece, int64_t index, absl::string_view what) {
-                   const int64_t at = index * kTokenPieceCount;
-                   const int64_t from = std::max<int64_t>(begin - at, 0);
-                   const int64_t to = std::min<int64_t>(end - at, kTokenPieceCount);
-                   const auto size = static_cast<int64_t>(piece.size());
-                   const int64_t expected = PieceSize(known.tokens, index, kTokenPieceCount);
-                   if (size < expected) return WrongCount(what, size, expected);
-                   out.insert(out.end(), piece.begin() + from, piece.begin() + to);
-                   return absl::OkStatus();
-                 }));
-  return out;
+  return ReadEntries<TokenPieces>(owner, begin, end);
 }
 
 absl::StatusOr<std::vector<Bf16>> RocksStore::ReadLandmarkKeyRange(OwnerId owner, int64_t begin,
                                                                    int64_t end, int64_t d_k) {
   ASSIGN_OR_RETURN(const Owner known, FindOwner(owner));
-  RETURN_IF_ERROR(CheckRange("chunk", begin, end, known.chunks));
+  RETURN_IF_ERROR(CheckRange(KeyPieces::kRange, begin, end, known.chunks));
   std::vector<Bf16> out(static_cast<size_t>((end - begin) * std::max<int64_t>(d_k, 0)));
   if (begin == end) return out;
   RETURN_IF_ERROR(ReadSegments(owner, known.chunks, begin, end, d_k, out.data()));
@@ -118,7 +80,7 @@ absl::StatusOr<std::vector<Bf16>> RocksStore::ReadLandmarkKeyRange(OwnerId owner
 // Each thread has its own segments.
 absl::Status RocksStore::FillLandmarkKeys(OwnerId owner, int64_t chunks, int64_t d_k, Bf16* keys) {
   ASSIGN_OR_RETURN(const Owner known, FindOwner(owner));
-  RETURN_IF_ERROR(CheckRange("chunk", 0, chunks, known.chunks));
+  RETURN_IF_ERROR(CheckRange(KeyPieces::kRange, 0, chunks, known.chunks));
   const int64_t segments = (chunks + kSegmentKeys - 1) / kSegmentKeys;
   std::vector<absl::Status> read(static_cast<size_t>(segments));
   std::atomic<bool> failed{false};
@@ -136,42 +98,25 @@ absl::Status RocksStore::FillLandmarkKeys(OwnerId owner, int64_t chunks, int64_t
 
 absl::Status RocksStore::ReadSegments(OwnerId owner, int64_t chunks, int64_t begin, int64_t end,
                                       int64_t d_k, Bf16* keys) {
-  return ReadPieces(Family::kLandmarks, "landmark segment", owner, begin / kSegmentKeys,
-                    (end - 1) / kSegmentKeys + 1, ViewLandmarks,
-                    [&](const LandmarkSegmentView& segment, int64_t index,
-                        absl::string_view what) -> absl::Status {
-                      if (segment.d_k != d_k) {
-                        return absl::DataLossError(
-                            absl::StrCat(what, ": width ", segment.d_k, ", expected ", d_k));
-                      }
-                      const int64_t expected = PieceSize(chunks, index, kSegmentKeys);
-                      if (segment.count < expected)
-                        return WrongCount(what, segment.count, expected);
-                      const int64_t first = index * kSegmentKeys;
-                      const int64_t from = std::max<int64_t>(begin - first, 0);
-                      const int64_t to = PieceSize(end, index, kSegmentKeys);
-                      const int64_t key_bytes = d_k * static_cast<int64_t>(sizeof(Bf16));
-                      std::memcpy(keys + (first + from - begin) * d_k,
-                                  segment.bytes.data() + from * key_bytes,
-                                  static_cast<size_t>((to - from) * key_bytes));
-                      return absl::OkStatus();
-                    });
+  return ReadPieces({Family::kLandmarks, KeyPieces::kName, kSegmentKeys, chunks}, owner, begin, end,
+                    ViewLandmarks, CopyKeys(begin, end, d_k, keys));
 }
 
 absl::StatusOr<std::string> RocksStore::ReadStatePart(OwnerId owner, int64_t index) {
   ASSIGN_OR_RETURN(const Owner known, FindOwner(owner));
   RETURN_IF_ERROR(CheckRange("state part", index, index + 1, StateParts(known.state_bytes)));
   std::string out;
-  const int64_t number = known.first_state_part + index;
-  RETURN_IF_ERROR(ReadPieces(Family::kChunks, "state part", owner, number, number + 1, DecodeState,
-                             [&](std::string& part, int64_t, absl::string_view what) {
-                               const auto size = static_cast<int64_t>(part.size());
-                               const int64_t expected =
-                                   PieceSize(known.state_bytes, index, kStatePartBytes);
-                               if (size != expected) return WrongCount(what, size, expected);
-                               out = std::move(part);
-                               return absl::OkStatus();
-                             }));
+  // The parts of earlier states, which are gone, count as full ones.
+  const int64_t first = known.first_state_part * kStatePartBytes;
+  const int64_t begin = first + index * kStatePartBytes, end = first + known.state_bytes;
+  const auto take = [&](std::string& part, int64_t, absl::string_view what) {
+    const int64_t expected = std::min(kStatePartBytes, end - begin);
+    if (std::ssize(part) != expected) return WrongCount(what, std::ssize(part), expected);
+    out = std::move(part);
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(ReadPieces({Family::kChunks, "state part", kStatePartBytes, end}, owner, begin,
+                             begin + 1, DecodeState, take));
   return out;
 }
 
@@ -192,7 +137,7 @@ std::vector<absl::StatusOr<ChunkRecord>> RocksStore::ReadChunks(std::span<const 
       const bool session = found != owners_.end() && found->second.kind == Kind::kSession;
       if (found == owners_.end() || ref.index < 0 ||
           (!session && ref.index >= found->second.chunks)) {
-        out[i] = absl::NotFoundError(absl::StrCat("no ", PieceName("chunk", ref.owner, ref.index)));
+        out[i] = NoChunk(ref);
       } else {
         reads[session ? 1 : 0].push_back({i, PieceKey(ref.owner, ref.index)});
       }
@@ -210,7 +155,7 @@ std::vector<absl::StatusOr<ChunkRecord>> RocksStore::ReadChunks(std::span<const 
       const std::string what = PieceName("chunk", ref.owner, ref.index);
       absl::StatusOr<ChunkRecord>& result = out[list[i].place];
       if (status.IsNotFound()) {
-        result = session ? absl::NotFoundError(absl::StrCat("no ", what)) : Missing(what);
+        result = session ? NoChunk(ref) : Missing(what);
       } else if (!status.ok()) {
         result = FromRocks(status, what);
       } else {

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -21,6 +20,7 @@
 #include "store/document_store.h"
 #include "store/format.h"
 #include "store/ingest_state.h"
+#include "store/pieces.h"
 #include "store/rocks/db/cleaner.h"
 #include "store/rocks/db/database.h"
 #include "store/rocks/rocks_store.h"
@@ -30,6 +30,12 @@ namespace recollect::store::rocks {
 // Families in which a document has records under its owner.
 inline constexpr Family kDocumentFamilies[] = {Family::kText, Family::kTokens, Family::kChunks,
                                                Family::kLandmarks};
+
+inline Family FamilyOf(EntryKind kind) {
+  constexpr Family kOfKind[] = {Family::kChunks, Family::kText, Family::kTokens,
+                                Family::kLandmarks};
+  return kOfKind[static_cast<int>(kind)];
+}
 
 // A batch of chunk reads is split over these threads: the library reads a batch's blocks one after
 // another (its asynchronous reads need io_uring, which Debian's build lacks), a disk serves several
@@ -50,11 +56,7 @@ class RocksStore final : public DocumentStore {
                                               const MetadataChange& change) override;
   absl::Status Free(OwnerId owner) override;
 
-  absl::StatusOr<IngestProgress> BeginIngest(const std::string& id, const std::string& fingerprint,
-                                             bool from_tokens, const std::string& pattern) override;
-  absl::StatusOr<IngestProgress> BeginRefresh(const DocumentInfo& document,
-                                              const std::string& fingerprint,
-                                              const std::string& pattern) override;
+  absl::StatusOr<IngestProgress> Begin(const IngestProgress& asked) override;
   absl::StatusOr<std::vector<IngestProgress>> ListIngests() override;
   absl::Status PutStatePart(OwnerId owner, int64_t index, absl::string_view bytes) override;
   absl::Status CommitIngest(OwnerId owner, const IngestBatch& batch) override;
@@ -63,10 +65,6 @@ class RocksStore final : public DocumentStore {
   absl::StatusOr<OwnerId> BeginImport(const DocumentInfo& document) override;
   absl::Status AbandonImport(OwnerId owner) override;
 
-  absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeys(OwnerId owner, int64_t chunks,
-                                                     int64_t d_k) override {
-    return ReadLandmarkKeyRange(owner, 0, chunks, d_k);
-  }
   absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeyRange(OwnerId owner, int64_t begin, int64_t end,
                                                          int64_t d_k) override;
   absl::Status FillLandmarkKeys(OwnerId owner, int64_t chunks, int64_t d_k, Bf16* keys) override;
@@ -101,21 +99,10 @@ class RocksStore final : public DocumentStore {
   enum class Kind { kIngest, kDocument, kRemoved, kSession };
 
   // The facts about an owner that are known without reading the disk.
-  struct Owner {
+  struct Owner : DocumentSizes {  // without an id: a session
+    Owner(Kind kind_in, const DocumentSizes& sizes) : DocumentSizes(sizes), kind(kind_in) {}
     Kind kind;
-    std::string id = {};  // of its document; empty: a session
-    int64_t bytes = 0;
-    int64_t tokens = 0;
-    int64_t chunks = 0;
-    int64_t state_bytes = 0;
-    int64_t first_state_part = 0;
   };
-  // Returns the Owner of a document or an ingest.
-  template <typename T>
-  static Owner OwnerOf(Kind kind, const T& from) {
-    return {kind,        from.id,          from.bytes,           from.tokens,
-            from.chunks, from.state_bytes, from.first_state_part};
-  }
 
   // An unfinished ingest or import. `mutex` is held during a commit, so that commits of one ingest
   // are serial while other ingests commit in parallel. `state` is the durable state, without
@@ -128,10 +115,6 @@ class RocksStore final : public DocumentStore {
     // published, so that the next open frees what a crash leaves.
     bool import = false;
   };
-
-  // Pieces of one kind that a commit appends to.
-  template <typename T>
-  struct Pieces;
 
   explicit RocksStore(std::unique_ptr<Database> database);
 
@@ -170,24 +153,23 @@ class RocksStore final : public DocumentStore {
 
   // import.cc
   // Returns ALREADY_EXISTS if a document of that id is published or being ingested.
-  absl::Status CheckAbsent(const std::string& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(catalog_mutex_);
+  absl::Status CheckAbsent(const IngestProgress& asked)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(catalog_mutex_);
 
   // ingest.cc
-  // Resumes the unfinished ingest of that id, or creates one.
-  absl::StatusOr<IngestProgress> Begin(const IngestProgress& asked)
+  // Puts the document with its last batch's metadata into the catalog, in place of the document
+  // that a refresh replaces.
+  absl::Status PutDocument(const IngestProgress& progress, const IngestBatch& last,
+                           DocumentInfo* info, Batch* out)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(catalog_mutex_);
-  // Puts the document with this metadata into the catalog, in place of the document that a refresh
-  // replaces, whose time of creation it takes, and whose metadata if there is no other.
-  absl::Status PutDocument(const IngestProgress& progress,
-                           const std::optional<std::string>& metadata, DocumentInfo* info,
-                           Batch* out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(catalog_mutex_);
   void PutAppendPoint(OwnerId owner, absl::string_view point, Batch* out);
   absl::StatusOr<std::shared_ptr<Ingest>> FindIngest(OwnerId owner) const;
   absl::StatusOr<IngestState> AddBatch(const IngestState& state, const IngestBatch& batch,
                                        Batch* out);
-  template <typename T>
-  absl::Status AppendPieces(const Pieces<T>& kind, OwnerId owner, int64_t committed,
-                            std::span<const T> more, Batch* out);
+  // Adds entries of `width` numbers behind the `committed` numbers of their kind.
+  template <typename Pieces>
+  absl::Status Append(OwnerId owner, int64_t committed, const typename Pieces::Entries& more,
+                      int64_t width, Batch* out);
   // Drops parts of the owner that do not belong to its state. The committed state stays even on
   // failure.
   void DropOldState(const IngestProgress& progress);
@@ -197,10 +179,20 @@ class RocksStore final : public DocumentStore {
   absl::Status WriteToDocument(OwnerId owner, const Write& write);
 
   // read.cc
-  // Calls take(piece, index, name) for pieces [first, last) of an owner, in order.
+  // Where pieces of one kind are, and how many of `size` entries each has, but for the last.
+  struct Run {
+    Family family;
+    const char* kind;
+    int64_t size;
+    int64_t entries;  // of all
+  };
+  // Calls take(piece, first, name) for the pieces with entries [begin, end) of an owner, in order;
+  // `first` is the number of a piece's first entry. REQUIRES: begin < end.
   template <typename Decode, typename Take>
-  absl::Status ReadPieces(Family family, absl::string_view kind, OwnerId owner, int64_t first,
-                          int64_t last, const Decode& decode, const Take& take);
+  absl::Status ReadPieces(const Run& run, OwnerId owner, int64_t begin, int64_t end,
+                          const Decode& decode, const Take& take);
+  template <typename Pieces>
+  absl::StatusOr<typename Pieces::Entries> ReadEntries(OwnerId owner, int64_t begin, int64_t end);
   // Reads keys[end - begin, d_k] of an owner with `chunks` chunks. REQUIRES: begin < end.
   absl::Status ReadSegments(OwnerId owner, int64_t chunks, int64_t begin, int64_t end, int64_t d_k,
                             Bf16* keys);

@@ -37,10 +37,10 @@ class FaultyStore final : public ForwardingStore {
     }
     return records;
   }
-  absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeys(OwnerId owner, int64_t chunks,
-                                                     int64_t d_r) override {
+  absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeyRange(OwnerId owner, int64_t begin, int64_t end,
+                                                         int64_t d_r) override {
     if (damaged_keys) return absl::DataLossError("landmark keys 0: checksum differs");
-    return ForwardingStore::ReadLandmarkKeys(owner, chunks, d_r);
+    return ForwardingStore::ReadLandmarkKeyRange(owner, begin, end, d_r);
   }
   absl::StatusOr<std::string> ReadText(OwnerId owner, int64_t begin, int64_t end) override {
     if (damaged) return absl::DataLossError("text piece 0: checksum differs");

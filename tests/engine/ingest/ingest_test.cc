@@ -369,13 +369,10 @@ TEST(IngestTest, TextWithoutATokenizerIsRefusedAndLeavesNothing) {
 class DeletingStore final : public ForwardingStore {
  public:
   using ForwardingStore::ForwardingStore;
-  absl::StatusOr<store::IngestProgress> BeginIngest(const std::string& id,
-                                                    const std::string& fingerprint,
-                                                    bool from_tokens,
-                                                    const std::string& pattern) override {
-    auto progress = ForwardingStore::BeginIngest(id, fingerprint, from_tokens, pattern);
+  absl::StatusOr<store::IngestProgress> Begin(const store::IngestProgress& asked) override {
+    auto progress = ForwardingStore::Begin(asked);
     if (absl::IsAlreadyExists(progress.status())) {
-      EXPECT_TRUE(Remove(id).ok());
+      EXPECT_TRUE(Remove(asked.id).ok());
     }
     return progress;
   }

@@ -143,8 +143,7 @@ class DocumentReader {
                                                           int64_t end) = 0;
   // Returns a part of the state that was committed last; OUT_OF_RANGE names the part and the size.
   virtual absl::StatusOr<std::string> ReadStatePart(OwnerId owner, int64_t index) = 0;
-  // Returns the append point that a document was published with. NOT_FOUND: it has none; the store
-  // over RADOS keeps none.
+  // Returns the append point that a document was published with. NOT_FOUND: it has none.
   virtual absl::StatusOr<std::string> ReadAppendPoint(OwnerId owner) = 0;
 };
 

@@ -209,7 +209,7 @@ void Mounts::State::CountByWords(Entry& entry) {
 }
 
 absl::Status Mounts::State::Load(Entry& entry, Need need) {
-  absl::Status status = entry.keys.Load(keys, store, entry.info, need);
+  absl::Status status = entry.keys.Load(keys, reader, entry.info, need);
   counters.CountError(status);
   return status;
 }

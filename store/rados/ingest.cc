@@ -187,6 +187,12 @@ absl::StatusOr<DocumentInfo> RadosStore::PublishIngest(OwnerId owner, const Inge
   ready.set[kFinalKey] = EncodeDocument(kFinalKey, info);
   ready.set[kFinalCursorKey] = EncodeCursor(kFinalCursorKey, cursor);
   ready.set[extents] = EncodeExtents(extents, written->extents);
+  const std::string point = AppendPointKey(absl::StrCat(ingest->epoch));
+  if (last.append_point.empty()) {
+    ready.remove = {point};  // of a publication that failed
+  } else {
+    ready.set[point] = EncodeResume(point, last.append_point);
+  }
   const absl::Status made_ready = ChangeHead(*ingest, std::move(ready));
   if (!made_ready.ok()) return Failed(*ingest, made_ready);
 

@@ -173,7 +173,17 @@ absl::StatusOr<std::string> RadosStore::ReadStatePart(OwnerId owner, int64_t ind
 }
 
 absl::StatusOr<std::string> RadosStore::ReadAppendPoint(OwnerId owner) {
-  return NoAppendPoint(owner);
+  const absl::StatusOr<Head> head = ReadHead(*pool_, owner);
+  if (absl::IsNotFound(head.status())) return NoOwner(owner);
+  RETURN_IF_ERROR(head.status());
+  const std::string key = AppendPointKey(head->epoch);
+  const std::string what = absl::StrCat("append point of owner ", static_cast<uint64_t>(owner));
+  ASSIGN_OR_RETURN(auto found, pool_->Get(HeadName(owner), {key}, what));
+  if (!head->is_final || !found.contains(key)) return NoAppendPoint(owner);
+  auto point = DecodeResume(key, found[key], what);
+  if (absl::IsDataLoss(point.status()))
+    return Annotate(point.status(), DocumentName(head->document.id));
+  return point;
 }
 
 }  // namespace recollect::store::rados

@@ -74,6 +74,8 @@ std::string ExtentsKey(int64_t commit) {
   return absl::StrCat(kExtentsPrefix, OwnerKey(OwnerId{static_cast<uint64_t>(commit)}));
 }
 
+std::string AppendPointKey(Bytes epoch) { return absl::StrCat("append point ", epoch); }
+
 std::string HeadName(OwnerId owner) { return absl::StrCat("o", Hex16(Number(owner))); }
 
 std::string SegmentName(OwnerId owner, uint64_t epoch, uint64_t number) {

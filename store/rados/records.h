@@ -43,6 +43,9 @@ bool ParseWriter(Bytes value, OwnerId* owner, uint64_t* epoch);
 std::string FreeingKey(OwnerId owner);  // its space is being freed
 
 std::string ExtentsKey(int64_t commit);
+// A head has the append point of its document under the epoch of the writer that published it: what
+// an earlier writer left is another document's.
+std::string AppendPointKey(Bytes epoch);
 
 std::string HeadName(OwnerId owner);
 // An object of records, the `number`-th of that writer.

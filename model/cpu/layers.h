@@ -32,7 +32,7 @@
 
 namespace recollect::model {
 
-// What scratch memory contains. A function returns its results in kDelta; the others are undefined
+// Names of scratch memory. A function returns its results in kDelta; the others are undefined
 // when it returns.
 inline constexpr kernels::ScratchName kNormed,  // rows after RMS, input of a projection
     kProjected,                                 // output of the first projection

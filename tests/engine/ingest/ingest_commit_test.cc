@@ -40,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Each part in a stream of its own, from where the one before was committed.
 TEST_P(IngestCommitsTest, PartsMakeTheRecordsOfOneStream) {
-  const std::string text = SampleText(16000, 10);
+  const std::string text = SampleText(24000, 10);
   const auto model = GetParam().load();
   const auto dump = [&](int64_t part_bytes) {
     const auto store = std::shared_ptr<store::DocumentStore>(store::CreateMemoryStore());
@@ -61,8 +61,8 @@ TEST_P(IngestCommitsTest, PartsMakeTheRecordsOfOneStream) {
     return DumpDocument(*store, "doc", model->config().key_width());
   };
   const std::string whole = dump(kNever);
-  EXPECT_TRUE(dump(3601) == whole);
-  EXPECT_TRUE(dump(8000) == whole);
+  EXPECT_TRUE(dump(9001) == whole);
+  EXPECT_TRUE(dump(14000) == whole);
 }
 
 // Tells when it begins to commit, and goes on when it is told to.

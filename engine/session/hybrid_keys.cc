@@ -17,7 +17,7 @@ using kernels::ScoredCandidate;
 // Of a range, which one thread searches at a time: half a million tokens.
 constexpr int64_t kHybridRangeBlocks = 8192;
 static_assert(kHybridRangeBlocks <= kernels::SparseRange::kMaxBlocks);
-constexpr kernels::ScratchName kDenseScores, kSparseScores;
+constexpr kernels::ScratchName kDenseScores;
 
 int64_t CountRanges(int64_t blocks) {
   return (blocks + kHybridRangeBlocks - 1) / kHybridRangeBlocks;

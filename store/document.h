@@ -1,5 +1,5 @@
-// The structs that a store takes and gives: documents, unfinished ingests, chunks, and the additions
-// of one commit. Record layouts, versions and checksums: docs/formats.md.
+// The structs that a store takes and gives: documents, unfinished ingests, chunks, and the
+// additions of one commit. Record layouts, versions and checksums: docs/formats.md.
 #ifndef RECOLLECT_STORE_DOCUMENT_H_
 #define RECOLLECT_STORE_DOCUMENT_H_
 

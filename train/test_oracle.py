@@ -196,7 +196,7 @@ def test_training_form_equals_oracle():
         layout = lay_out([], config["lmk_id"])
         layout.ids, layout.starts = seq.tokens, seq.starts
         # The oracle rounds what is stored to bf16, the trainer does not; a rounding can pick another chunk.
-        with mock.patch("oracle.stored", lambda x: x.float()):
+        with mock.patch("model.oracle.stored", lambda x: x.float()):
             expected = oracle.forward(layout)[0]
         targets = inputs["targets"][i, :-1]  # behind the last token stands none
         assert torch.allclose(nats[i, :-1], F.cross_entropy(expected[:-1], targets, reduction="none"), rtol=1e-4, atol=1e-4)

@@ -199,6 +199,21 @@ class FakeEngine final : public engine::Engine {
   bool failing_ = false;  // Shutdown's deadline has passed
 };
 
+struct FakeEngine::Handle final : engine::RequestHandle {
+  explicit Handle(FakeEngine& of) : engine(of) {}
+  void Cancel() override {
+    std::lock_guard lock(engine.mutex_);
+    CancelLocked();
+  }
+  void CancelLocked() {
+    if (!std::exchange(cancelled, true)) ++engine.seen_.cancelled;
+    engine.changed_.notify_all();
+  }
+  FakeEngine& engine;
+  bool cancelled = false;
+  std::shared_ptr<void> counted;  // for the account
+};
+
 }  // namespace recollect
 
 #endif  // RECOLLECT_TESTS_SUPPORT_FAKE_ENGINE_H_

@@ -60,7 +60,7 @@ FORBIDDEN = {
 }
 # What knows all operations, for whoever runs them; an operation's own folder includes none of it.
 OF_ALL_OPERATIONS = ("kernels/device", "kernels/cuda/cuda_device.h", "kernels/cuda/cuda_operations.h")
-for folder in sorted(path.name for path in (ROOT / "kernels").iterdir() if path.is_dir()):
+for folder in sorted(path.name for path in ROOT.glob("kernels/*") if path.is_dir()):
     if folder not in ("cpu", "cuda", "device"):
         FORBIDDEN[f"kernels/{folder}"] = OF_ALL_OPERATIONS
 # Headers of a library that only one folder may include.

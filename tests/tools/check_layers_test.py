@@ -8,6 +8,7 @@ import tempfile
 FORBIDDEN = {
     "base/status.h": '#include "kernels/gemm/gemm.h"',
     "kernels/gemm/gemm.h": '#include "model/model.h"',
+    "kernels/gca/gca.h": '#include "kernels/device/device.h"',
     "store/document_store.h": '#include "kernels/gemm/gemm.h"',
     "model/model.h": '#include "engine/engine.h"',
     "model/config/config.h": "#include <pcre2.h>",
@@ -17,6 +18,7 @@ FORBIDDEN = {
     "engine/engine.h": '#include "engine/backend/backend.h"',
     "engine/session/session.h": '#include "engine/engine.h"',
     "engine/step/step.h": '#include "engine/backend/cpu/cpu_backend.h"',
+    "engine/step/request.h": '#include "engine/ingest/ingest.h"',
     "service/codec/codec.h": '#include "engine/session/session.h"',
 }
 

@@ -62,10 +62,14 @@ Recalled Recall(const model::Model& model, ThreadPool* pool, std::span<const Pin
     query.terms.push_back({model.words()->word(asking[row]), weights[row]});
   }
   const auto n = static_cast<int>(std::max<int64_t>(config.n_ret, hits));
-  std::vector<ScoredCandidate> found = SearchHybrid(pool, documents, query, n);
+  return WeighBlocks(SearchHybrid(pool, documents, query, n), u.back(), config.n_ret,
+                     model.successor_distance(),
+                     [&](int64_t candidate) { return HasSuccessor(documents, candidate); });
+}
 
-  const float nothing = u.back();
-  const size_t givers = std::min(found.size(), static_cast<size_t>(config.n_ret));
+Recalled WeighBlocks(std::span<const ScoredCandidate> found, float nothing, int64_t read_at_most,
+                     float successor_distance, absl::FunctionRef<bool(int64_t)> has_successor) {
+  const size_t givers = std::min(found.size(), static_cast<size_t>(read_at_most));
   const float most = givers > 0 ? std::max(nothing, found.front().score) : nothing;
   std::vector<Share> shares;
   const auto add = [&](int64_t candidate, float score) {
@@ -73,8 +77,8 @@ Recalled Recall(const model::Model& model, ThreadPool* pool, std::span<const Pin
   };
   for (size_t i = 0; i < givers; ++i) add(found[i].candidate, found[i].score);
   for (size_t i = 0; i < givers; ++i) {
-    if (!HasSuccessor(documents, found[i].candidate)) continue;
-    add(found[i].candidate + 1, found[i].score - model.successor_distance());
+    if (!has_successor(found[i].candidate)) continue;
+    add(found[i].candidate + 1, found[i].score - successor_distance);
   }
   std::ranges::stable_sort(shares, std::greater<>(), &Share::share);
   const double of_nothing = std::exp(static_cast<double>(nothing) - most);
@@ -88,7 +92,7 @@ Recalled Recall(const model::Model& model, ThreadPool* pool, std::span<const Pin
     recalled.blocks.push_back(share.block);
     if (reads) recalled.weights.push_back(static_cast<float>(share.share / sum));
   }
-  for (const ScoredCandidate& other : std::span(found).subspan(givers)) {
+  for (const ScoredCandidate& other : found.subspan(givers)) {
     const bool read = std::ranges::any_of(
         shares, [&](const Share& share) { return share.block.candidate == other.candidate; });
     if (!read) recalled.blocks.push_back(other);

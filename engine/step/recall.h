@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "base/sync/thread_pool.h"
 #include "engine/session/mounts.h"
 #include "kernels/landmark_topk/landmark_topk.h"
@@ -29,6 +30,12 @@ struct Recalled {
 // keys.
 Recalled Recall(const model::Model& model, ThreadPool* pool, std::span<const Pin> mounts,
                 std::span<const int32_t> asking, std::span<const float> u, int64_t hits);
+
+// The last step of Recall: the softmax over the scores of the best `read_at_most` blocks of
+// `found`, of those that follow them, each `successor_distance` below, and of nothing.
+Recalled WeighBlocks(std::span<const kernels::ScoredCandidate> found, float nothing,
+                     int64_t read_at_most, float successor_distance,
+                     absl::FunctionRef<bool(int64_t)> has_successor);
 
 }  // namespace recollect::engine
 

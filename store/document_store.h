@@ -98,6 +98,7 @@ class IngestWriter {
   // first and discards parts put earlier; the others follow in order, all but the last full.
   // INVALID_ARGUMENT otherwise.
   virtual absl::Status PutStatePart(OwnerId owner, int64_t index, absl::string_view bytes) = 0;
+  // Appends the batch to the ingest's records: all of it is durable afterwards, or nothing is.
   virtual absl::Status CommitIngest(OwnerId owner, const IngestBatch& batch) = 0;
   // Writes the last commit and publishes the document in the catalog, atomically. Afterwards there
   // is no ingest of that id. The records of a document that is replaced stay readable by owner
@@ -196,12 +197,12 @@ class Backups {
   // backup.
   virtual absl::StatusOr<BackupInfo> Backup(const std::string& directory, uint32_t keep) {
     (void)directory, (void)keep;
-    return absl::UnimplementedError("backups: the store is in memory only");
+    return absl::UnimplementedError("this store makes no backups");
   }
   // Returns the backups in `directory`, oldest first, also damaged ones. NOT_FOUND: it has none.
   virtual absl::StatusOr<std::vector<BackupInfo>> ListBackups(const std::string& directory) {
     (void)directory;
-    return absl::UnimplementedError("backups: the store is in memory only");
+    return absl::UnimplementedError("this store makes no backups");
   }
 };
 

@@ -27,8 +27,8 @@
 
 namespace recollect::engine {
 
-// Brings input, encoding and commits together: it has the mutex and posts to the threads. The parts
-// know neither. Thread-safe.
+// Joins the reader of input, the encoder and the commits: it has the mutex and posts to the
+// threads. The parts know neither mutex nor threads. Thread-safe.
 class IngestJob final : public IngestStream,
                         public SliceSource,
                         public RequestHandle,
@@ -83,7 +83,7 @@ class IngestJob final : public IngestStream,
   void Publish(store::IngestBatch batch);
 
   // On the thread that encodes.
-  bool MayRead() const;  // as far as the account has tokens
+  bool MayRead() const;  // whether the API key may still ingest tokens in this minute
   void EncodeSlice(int64_t most_tokens);
   absl::Status Encode(int64_t most_tokens);
   IngestSlice TakeSlice(int64_t most_tokens);

@@ -67,10 +67,12 @@ Recalled Recall(const model::Model& model, ThreadPool* pool, std::span<const Pin
                      [&](int64_t candidate) { return HasSuccessor(documents, candidate); });
 }
 
-Recalled WeighBlocks(std::span<const ScoredCandidate> found, float nothing, int64_t read_at_most,
-                     float successor_distance, absl::FunctionRef<bool(int64_t)> has_successor) {
+Recalled WeighBlocks(std::span<const ScoredCandidate> found, float score_of_nothing,
+                     int64_t read_at_most, float successor_distance,
+                     absl::FunctionRef<bool(int64_t)> has_successor) {
   const size_t givers = std::min(found.size(), static_cast<size_t>(read_at_most));
-  const float most = givers > 0 ? std::max(nothing, found.front().score) : nothing;
+  const float most =
+      givers > 0 ? std::max(score_of_nothing, found.front().score) : score_of_nothing;
   std::vector<Share> shares;
   const auto add = [&](int64_t candidate, float score) {
     AddShare({candidate, score}, std::exp(static_cast<double>(score) - most), shares);
@@ -81,7 +83,7 @@ Recalled WeighBlocks(std::span<const ScoredCandidate> found, float nothing, int6
     add(found[i].candidate + 1, found[i].score - successor_distance);
   }
   std::ranges::stable_sort(shares, std::greater<>(), &Share::share);
-  const double of_nothing = std::exp(static_cast<double>(nothing) - most);
+  const double of_nothing = std::exp(static_cast<double>(score_of_nothing) - most);
   double sum = of_nothing;
   for (const Share& share : shares) sum += share.share;
 

@@ -16,12 +16,13 @@
 namespace recollect::engine {
 
 struct Recalled {
-  // The blocks that the layers read, the largest weight first, then other blocks that were found,
-  // best first. Candidates are numbered through the mounts, in order.
+  // The blocks with a weight, the largest first, then other blocks that were found, best first.
+  // Candidates are numbered through the mounts, in order.
   std::vector<kernels::ScoredCandidate> blocks;
-  std::vector<float> weights;  // of those that are read; with `nothing` they add up to 1
-  // The weight of nothing: that no document is needed. From 0.5 on no block is read.
-  float nothing = 1;
+  // The weights of blocks that the layers read; with `nothing` they add up to 1. Empty if that is
+  // 0.5 or more: then no block is read.
+  std::vector<float> weights;
+  float nothing = 1;  // the weight of nothing: that no document is needed
 };
 
 // Recalls blocks. `u` [query_width]: CpuModel::RecallQuery of the rows of `asking`. `hits`: the
@@ -32,8 +33,8 @@ Recalled Recall(const model::Model& model, ThreadPool* pool, std::span<const Pin
                 std::span<const int32_t> asking, std::span<const float> u, int64_t hits);
 
 // The last step of Recall: the softmax over the scores of the best `read_at_most` blocks of
-// `found`, of those that follow them, each `successor_distance` below, and of nothing.
-Recalled WeighBlocks(std::span<const kernels::ScoredCandidate> found, float nothing,
+// `found`, of those that follow them, each `successor_distance` below, and `score_of_nothing`.
+Recalled WeighBlocks(std::span<const kernels::ScoredCandidate> found, float score_of_nothing,
                      int64_t read_at_most, float successor_distance,
                      absl::FunctionRef<bool(int64_t)> has_successor);
 

@@ -1,5 +1,6 @@
-// The operations of a device, as values: what a kernels::Device runs and compares. Each is declared
-// beside its contract, with its plan or its sizes; a row has the same bits in any batch.
+// The operations of a device, as values: a Device runs them, and a GraphDevice compares them to
+// find steps that repeat. Each is declared beside its contract, with its plan or its sizes; a row
+// has the same bits in any batch.
 //   device.Run(AddOp{.x = x, .count = count, .y = y});
 #ifndef RECOLLECT_KERNELS_DEVICE_OPERATION_H_
 #define RECOLLECT_KERNELS_DEVICE_OPERATION_H_
@@ -23,7 +24,7 @@
 
 namespace recollect::kernels {
 
-// The list of all operations: EACH(Op) for every one.
+// The list of all operations of a device: EACH(Op) for every one.
 // clang-format off
 #define RECOLLECT_OPERATIONS(EACH) \
   EACH(AddOp) EACH(BlockBoundsOp) EACH(BlockTopKOp) EACH(ConvertToBf16Op) EACH(CopyOp) \
@@ -33,7 +34,8 @@ namespace recollect::kernels {
   EACH(TileAttentionOp) EACH(ZeroOp)
 // clang-format on
 
-// Leaves out the first type, which has no comma before it.
+// RECOLLECT_ALTERNATIVE puts a comma before each operation, so the list begins with void, which
+// OneOf drops.
 template <typename, typename... Ops>
 using OneOf = std::variant<Ops...>;
 #define RECOLLECT_ALTERNATIVE(Op) , Op

@@ -1,4 +1,4 @@
-"""The calls of both clients: what is sent, and what the answers mean. What they are for: recollect.client."""
+"""The calls of both clients: what is sent, and what the answers mean. They are documented in recollect.client."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ class Calls(Connection):
             if progress is not None:
                 progress(decode(types.Progress, response.progress))
 
+        if retries < 0:
+            raise ValueError(f"retries: {retries}, expected 0 or more")
         upload_source = _upload.Source(source, id)
         try:
             for retry in range(retries + 1):
@@ -32,7 +34,7 @@ class Calls(Connection):
                     if retry == retries or upload.may_have_appended:
                         raise
                 await self.io.sleep(_upload.backoff(retry))
-            raise AssertionError("retries: negative")
+            raise AssertionError  # the last try returns or raises
         finally:
             upload_source.close()
 

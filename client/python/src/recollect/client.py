@@ -58,8 +58,8 @@ class Client:
 
         `source` is the path of a UTF-8 text (pathlib.Path, whose name is the id unless another is
         given), a text, bytes of UTF-8, an open binary file, or token ids. An ingest that was broken
-        off is resumed, here and by a later call with the same input: AlreadyExists if the input is
-        another. `options`: for a model without landmarks, those of the sessions to come.
+        off is resumed by the `retries` of this call, and by a later call with the same input:
+        AlreadyExists if the input is another. `options`: for a model without landmarks, those of the sessions to come.
         `replace`: the document takes the place of the one of this id, if there is one, when it is
         whole; an ingest that was broken off begins again. `append`: the document of this id, if
         there is one, goes on with this input; readers see the shorter one until all of it is read.
@@ -82,6 +82,7 @@ class Client:
         return run(self._core.ingests())
 
     def document(self, id: str) -> types.Document:
+        """What the server knows of a document. NotFound where there is none."""
         return run(self._core.document(id))
 
     def delete(self, id: str) -> None:
@@ -97,7 +98,7 @@ class Client:
         """Has the model read the text of a document again that another model has read.
 
         Until it is done the document stays as it was. One that is broken off is resumed by the next
-        call. Without the timeout of other calls, like the next two.
+        call. Without the timeout of other calls, like exports and imports.
         """
         return run(self._core.refresh_document(id, progress))
 
@@ -111,7 +112,7 @@ class Client:
 
     def import_document(self, source: _transfer.File, *, id: str | None = None,
                         progress: Callable[[int], None] | None = None) -> types.Document:
-        """Publishes a document of such a file, which the model does not read again.
+        """Publishes a document of a file that export_document wrote; the model does not read it again.
 
         `source` is a path, the bytes, or an open binary file; `id` the document's new name (else the
         one in the file). `progress` is called with the bytes that the server has taken. Not to be
@@ -154,8 +155,9 @@ class Client:
 
     def score(self, prompt: Prompt, *, mounts: Sequence[str] = (), flush_after: Sequence[int] = (),
               top_logprobs: int = 0, options: types.Options | None = None) -> types.Scores:
-        """Log probabilities of a given text, each token given all before it. `top_logprobs`: also
-        of so many of the likeliest tokens in each place."""
+        """Log probabilities of a given text, each token given all before it. `flush_after`: numbers of
+        tokens after which documents are searched, as at a prompt's end. `top_logprobs`: also of so
+        many of the likeliest tokens in each place."""
         return run(self._core.score(prompt, mounts, flush_after, top_logprobs, options))
 
     def model(self) -> admin_pb2.ModelInfo:
@@ -173,5 +175,5 @@ class Client:
         return run(self._core.backup_create(keep, timeout))
 
     def backups(self) -> list[types.Backup]:
-        """All backups there, oldest first."""
+        """All backups in the server's directory for backups, oldest first."""
         return run(self._core.backups())

@@ -22,8 +22,7 @@ absl::StatusOr<std::vector<Bf16>> KeyPieces::Decode(Bytes key, Bytes record, Byt
                                                     int64_t width) {
   ASSIGN_OR_RETURN(LandmarkSegment segment, DecodeLandmarks(key, record, what));
   if (segment.d_k == width) return std::move(segment.keys);
-  return absl::DataLossError(
-      absl::StrCat(what, ": keys of ", segment.d_k, " numbers, expected ", width));
+  return WrongWidth(what, segment.d_k, width);
 }
 
 absl::Status PutIndexPieces(

@@ -37,21 +37,20 @@ def main():
     parser.add_argument("--answers", type=int, default=8, help="drawn for each prompt")
     parser.add_argument("--tokens", type=int, default=64, help="of an answer at most")
     arguments = parser.parse_args()
-    means, same = [], 0
+    means, same = [], 0  # of the log ratios of each prompt; greedy answers
     with recollect.Client(arguments.server) as client:
         for text in GENERAL_PROMPTS:
             prompt = chat_tokens(client, text)
             drawn = [client.chat(text, temperature=1, seed=seed, max_tokens=arguments.tokens).result().tokens for seed in range(arguments.answers)]
-            means.append([statistics.fmean(log_ratios(client, prompt, ids, arguments.mount)) for ids in drawn if ids])
+            means.append(statistics.fmean(statistics.fmean(log_ratios(client, prompt, ids, arguments.mount)) for ids in drawn if ids))
             alone, beside = (client.chat(text, mounts=names, max_tokens=arguments.tokens).result().text for names in ((), arguments.mount))
             if client.generate(prompt, max_tokens=arguments.tokens).result().text != alone:
                 raise SystemExit(f"the model's chat template is not SmolLM2's: {alone!r} is not what its tokens give")
             same += alone == beside
-            print(f"{statistics.fmean(means[-1]):8.4f}  {text}")
-    of_prompts = [statistics.fmean(row) for row in means]
-    error = statistics.stdev(of_prompts) / math.sqrt(len(of_prompts))
-    print(f"{statistics.fmean(of_prompts):8.4f}  nats a token, ± {error:.4f} (standard error over {len(of_prompts)} prompts); "
-          f"{same} of {len(of_prompts)} greedy answers stay as they are")
+            print(f"{means[-1]:8.4f}  {text}")
+    error = statistics.stdev(means) / math.sqrt(len(means))
+    print(f"{statistics.fmean(means):8.4f}  nats a token, ± {error:.4f} (standard error over {len(means)} prompts); "
+          f"{same} of {len(means)} greedy answers stay as they are")
 
 
 if __name__ == "__main__":

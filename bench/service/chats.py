@@ -86,7 +86,7 @@ class Bench:
 
 def print_table(title, rows):
     names = list(rows[0][1])
-    print(f"| {title} | " + " | ".join(name.strip() for name in names) + " |\n|" + "---|" * (len(names) + 1))
+    print(f"| {title} | " + " | ".join(names) + " |\n|" + "---|" * (len(names) + 1))
     for label, row in rows:
         print(f"| {label} | " + " | ".join(f"{row[name]:.0f}" if row[name] >= 100 else f"{row[name]:.1f}" for name in names) + " |")
     print(flush=True)

@@ -82,7 +82,7 @@ function(recollect_test)
     recollect_test_headers()
     target_precompile_headers(${ARG_NAME} REUSE_FROM recollect_test_headers)
   endif()
-  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main recollect_options)
+  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} recollect_own_temp_dir GTest::gmock GTest::gtest_main recollect_options)
   # The longest start first.
   set(cost 0)
   if(ARG_LABELS MATCHES slow)

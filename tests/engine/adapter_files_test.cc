@@ -29,7 +29,7 @@ class AdapterFilesTest : public ::testing::Test {
   }
 
   const std::string directory_ =
-      absl::StrCat(::testing::TempDir(), "/adapter_files_", getpid(),
+      absl::StrCat(::testing::TempDir(), "/adapter_files_",
                    ::testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 

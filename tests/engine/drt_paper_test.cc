@@ -1,7 +1,5 @@
 // DRT as published in the engine, and the settings between it and the flagship, against the model
 // run over the whole sequence in one go.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <future>
@@ -45,7 +43,7 @@ std::shared_ptr<const model::CpuModel> ModelOf(const Setting& setting) {
   std::shared_ptr<const model::CpuModel>& slot = (*models)[setting.name];
   if (slot == nullptr) {
     const std::string directory =
-        absl::StrCat(::testing::TempDir(), "/engine_drt_paper_", setting.name, "_", getpid());
+        absl::StrCat(::testing::TempDir(), "/engine_drt_paper_", setting.name);
     model::ModelConfig config = TinyDrtPaperConfig();
     setting.change(config);
     WriteTinyModel(directory, config, 1, /*sublayers=*/4);

@@ -1,7 +1,5 @@
 #include "tests/engine/engine_testing.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <future>
 #include <map>
@@ -22,7 +20,7 @@
 namespace recollect::engine {
 
 std::string TinyModelDirectory(uint64_t seed) {
-  return absl::StrCat(::testing::TempDir(), "/engine_tiny_", seed, "_", getpid());
+  return absl::StrCat(::testing::TempDir(), "/engine_tiny_", seed);
 }
 
 std::shared_ptr<const model::CpuModel> TinyModelForTest(uint64_t seed, int min_chunk_tokens) {

@@ -1,6 +1,4 @@
 // A model of the family llama in the engine: its context, its ends, the token before a text.
-#include <unistd.h>
-
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -57,8 +55,8 @@ class LlamaEngineTest : public ::testing::TestWithParam<Place> {
     return tokens;
   }
 
-  const std::string directory_ = absl::StrCat(::testing::TempDir(), "/llama_engine_", getpid(), "_",
-                                              static_cast<int>(GetParam()));
+  const std::string directory_ =
+      absl::StrCat(::testing::TempDir(), "/llama_engine_", static_cast<int>(GetParam()));
   std::shared_ptr<kernels::Device> device_;  // of engines that are made; null: the CPU
   std::shared_ptr<const model::CpuModel> model_;
 };

@@ -2,8 +2,6 @@
 #ifndef RECOLLECT_TESTS_ENGINE_RATPLUS_TESTING_H_
 #define RECOLLECT_TESTS_ENGINE_RATPLUS_TESTING_H_
 
-#include <unistd.h>
-
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,7 +18,7 @@
 namespace recollect::engine {
 
 inline std::string RatPlusDirectory(const std::string& name) {
-  return absl::StrCat(::testing::TempDir(), "/engine_ratplus_", name, "_", getpid());
+  return absl::StrCat(::testing::TempDir(), "/engine_ratplus_", name);
 }
 
 // Writes and loads the tiny model of this config, with the outputs of its sublayers scaled up so

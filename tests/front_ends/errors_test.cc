@@ -88,7 +88,7 @@ struct HttpError {
 class FrontEndsTest : public HttpTest {
  protected:
   void SetUp() override {
-    keys_ = absl::StrCat(::testing::TempDir(), "recollect_front_ends.", getpid());
+    keys_ = ::testing::TempDir() + "/recollect_front_ends";
     std::filesystem::remove(keys_);
     std::vector<access::Key> keys = {KeyOf("full"),
                                      KeyOf("read", Right::kRead),

@@ -16,7 +16,7 @@ using ::testing::StartsWith;
 class HttpAccessTest : public HttpTest {
  protected:
   void SetUp() override {
-    keys_ = absl::StrCat(::testing::TempDir(), "recollect_http_keys.", getpid());
+    keys_ = ::testing::TempDir() + "/recollect_http_keys";
     std::filesystem::remove(keys_);
     for (const access::Key& key :
          {KeyOf("full"), KeyOf("read", Right::kRead), KeyOf("a", Right::kFull, "a/")}) {

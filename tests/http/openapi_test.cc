@@ -182,7 +182,7 @@ TEST_F(OpenApiServerTest, IsServedWithTheReleaseInIt) {
 
 // Where a key is asked for, `security` says so.
 TEST_F(OpenApiServerTest, WhatNeedsNoKeyIsWhatTheDescriptionSays) {
-  const std::string keys = absl::StrCat(::testing::TempDir(), "recollect_openapi.", getpid());
+  const std::string keys = ::testing::TempDir() + "/recollect_openapi";
   std::filesystem::remove(keys);
   ASSERT_THAT(access::AddKey(keys, KeyOf("full")), IsOk());
   const auto guard = access::Guard::Open(keys).value();

@@ -63,8 +63,8 @@ class HttpsTest : public HttpTest {
  protected:
   void SetUp() override {
     SetLogLevel(LogLevel::kOff);
-    certificate_file_ = absl::StrCat(::testing::TempDir(), "recollect_https.crt.", getpid());
-    key_file_ = absl::StrCat(::testing::TempDir(), "recollect_https.key.", getpid());
+    certificate_file_ = ::testing::TempDir() + "/recollect_https.crt";
+    key_file_ = ::testing::TempDir() + "/recollect_https.key";
     Write(trusted_);
     certificate_ = access::Certificate::Open(certificate_file_, key_file_).value();
     Start({.listen = "127.0.0.1:0", .model_name = "fake", .certificate = certificate_.get()});

@@ -125,7 +125,7 @@ TEST_F(HttpTransferTest, AClientThatGoesLeavesNothing) {
 class HttpTransferKeysTest : public HttpTransferTest {
  protected:
   void SetUp() override {
-    keys_ = absl::StrCat(::testing::TempDir(), "recollect_http_transfer_keys.", getpid());
+    keys_ = ::testing::TempDir() + "/recollect_http_transfer_keys";
     std::filesystem::remove(keys_);
     for (const access::Key& key :
          {KeyOf("full"), KeyOf("read", Right::kRead), KeyOf("a", Right::kFull, "a/")}) {

@@ -1,7 +1,5 @@
 #include "model/block_ends.h"
 
-#include <unistd.h>
-
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,8 +18,7 @@ namespace {
 using ::testing::ElementsAre;
 
 std::unique_ptr<Model> LoadTiny(ModelConfig config, const std::string& name) {
-  const std::string directory =
-      absl::StrCat(::testing::TempDir(), "/block_ends_", name, "_", getpid());
+  const std::string directory = absl::StrCat(::testing::TempDir(), "/block_ends_", name);
   WriteTinyModel(directory, config, 1);
   auto model = Model::Load(directory);
   EXPECT_TRUE(model.ok()) << model.status();

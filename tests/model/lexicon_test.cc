@@ -1,7 +1,5 @@
 #include "model/lexicon.h"
 
-#include <unistd.h>
-
 #include <cmath>
 #include <map>
 #include <string>
@@ -26,7 +24,7 @@ constexpr int kReach = 4;
 
 // Of this process: the file that a test has mapped must not be written by another.
 std::string Directory(const std::string& name) {
-  return absl::StrCat(::testing::TempDir(), "/", name, ".", getpid());
+  return absl::StrCat(::testing::TempDir(), "/", name);
 }
 
 ModelConfig Config() {

@@ -1,6 +1,4 @@
 // Mounts, budgets, deletion, damaged records.
-#include <unistd.h>
-
 #include <atomic>
 #include <set>
 
@@ -169,7 +167,7 @@ TEST(DocumentsTest, DamagedTextThatContentIsComparedWithIsCounted) {
 
 // What the next rows read is evicted like anything else, and what follows is the same.
 TEST(DocumentsTest, ASessionThatWaitsHoldsNoMemory) {
-  const std::string directory = absl::StrCat(::testing::TempDir(), "/documents_", getpid());
+  const std::string directory = ::testing::TempDir() + "/documents";
   WriteTinyModel(directory, TinyConfig(), 1, /*sublayers=*/8);
   const auto engine = MakeEngine(SmallOptions(), nullptr, *model::CpuModel::Load(directory));
   ASSERT_TRUE(Ingest(*engine, "doc", SampleText(5000, 1)).ok());

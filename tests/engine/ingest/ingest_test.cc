@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <atomic>
 #include <filesystem>
 #include <future>
@@ -354,7 +352,7 @@ TEST(IngestTest, AStreamThatCommittedNothingLeavesNothing) {
 }
 
 TEST(IngestTest, TextWithoutATokenizerIsRefusedAndLeavesNothing) {
-  const std::string directory = absl::StrCat(::testing::TempDir(), "/ingest_ids_", getpid());
+  const std::string directory = ::testing::TempDir() + "/ingest_ids";
   WriteTinyModel(directory, TinyConfig(), 1);
   std::filesystem::remove(directory + "/tokenizer.model");
   auto engine = MakeEngine(SmallOptions(), nullptr, *model::CpuModel::Load(directory));

@@ -57,7 +57,7 @@ TEST(TransferTest, AnImportedDocumentGivesTheSameTokens) {
 }
 
 TEST(TransferTest, AnImportedPrefixGivesTheSameTokens) {
-  const std::string directory = absl::StrCat(::testing::TempDir(), "/transfer_ratplus_", getpid());
+  const std::string directory = ::testing::TempDir() + "/transfer_ratplus";
   WriteTinyModel(directory, TinyRatPlusConfig(), 3);
   const std::shared_ptr<const model::CpuModel> model = *model::CpuModel::Load(directory);
   const auto engine = MakeEngine(SmallOptions(), nullptr, model);

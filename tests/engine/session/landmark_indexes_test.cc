@@ -4,7 +4,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -235,8 +234,7 @@ TEST(LandmarkIndexesTest, WithoutRoomForMakingItADocumentIsSearchedExactly) {
 
 class LandmarkIndexesRestartTest : public ::testing::Test {
  protected:
-  LandmarkIndexesRestartTest()
-      : directory_(::testing::TempDir() + "/indexes_" + std::to_string(getpid())) {
+  LandmarkIndexesRestartTest() : directory_(::testing::TempDir() + "/indexes") {
     std::filesystem::remove_all(directory_);
   }
   ~LandmarkIndexesRestartTest() override { std::filesystem::remove_all(directory_); }

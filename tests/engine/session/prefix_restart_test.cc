@@ -1,6 +1,4 @@
 // Prefixes on RocksDB: the same tokens after a restart, and what a damaged part costs.
-#include <unistd.h>
-
 #include <filesystem>
 #include <string>
 
@@ -16,8 +14,7 @@ using ::testing::HasSubstr;
 
 class PrefixRestartTest : public PrefixTest {
  protected:
-  PrefixRestartTest()
-      : directory_(::testing::TempDir() + "/prefix_restart_" + std::to_string(getpid())) {
+  PrefixRestartTest() : directory_(::testing::TempDir() + "/prefix_restart") {
     std::filesystem::remove_all(directory_);
   }
   ~PrefixRestartTest() override { std::filesystem::remove_all(directory_); }

@@ -152,7 +152,7 @@ TEST_F(PrefixTest, TheDummySpaceBelongsToTheDocument) {
   const auto tokenizer = *model::Tokenizer::Load(path);
   model::ModelConfig config = TinyRatPlusConfig();
   config.vocab_size = tokenizer->vocab_size();
-  const std::string directory = absl::StrCat(::testing::TempDir(), "/prefix_llama_", getpid());
+  const std::string directory = ::testing::TempDir() + "/prefix_llama";
   WriteTinyModel(directory, config, 1, /*sublayers=*/8);
   std::filesystem::copy_file(path, directory + "/tokenizer.model",
                              std::filesystem::copy_options::overwrite_existing);

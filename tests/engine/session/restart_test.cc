@@ -1,6 +1,4 @@
 // The engine on RocksDB: what was there before a restart gives the same tokens after it.
-#include <unistd.h>
-
 #include <filesystem>
 
 #include "gtest/gtest.h"
@@ -12,7 +10,7 @@ namespace {
 
 class RestartTest : public ::testing::Test {
  protected:
-  RestartTest() : directory_(::testing::TempDir() + "/restart_" + std::to_string(getpid())) {
+  RestartTest() : directory_(::testing::TempDir() + "/restart") {
     std::filesystem::remove_all(directory_);
   }
   ~RestartTest() override { std::filesystem::remove_all(directory_); }

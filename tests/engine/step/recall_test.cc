@@ -1,8 +1,6 @@
 // The shipped model in the engine: what a document hides comes back, and with the same bits from
 // every tier, beside any others and after a restart. The tiny models of the other tests are random:
 // their likeliest token hardly depends on what is mounted. Here it is the answer.
-#include <unistd.h>
-
 #include <filesystem>
 #include <map>
 
@@ -92,7 +90,7 @@ class RecallTest : public ::testing::TestWithParam<DType> {
     return MakeEngine(options, *std::move(store), model_);
   }
 
-  const std::string directory_ = ::testing::TempDir() + "/recall_" + std::to_string(getpid());
+  const std::string directory_ = ::testing::TempDir() + "/recall";
   std::shared_ptr<const model::CpuModel> model_;
 };
 

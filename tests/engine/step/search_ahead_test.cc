@@ -2,7 +2,6 @@
 // engine finds and generates is what it finds and generates without that, and without any sketch.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -29,7 +28,7 @@ std::shared_ptr<const model::CpuModel> WideKeys() {
     model::ModelConfig config = TinyConfig();
     config.d_r = 160;
     config.lexicon.d = 104;
-    const std::string directory = absl::StrCat(::testing::TempDir(), "/wide_keys_", getpid());
+    const std::string directory = ::testing::TempDir() + "/wide_keys";
     WriteTinyModel(directory, config, 3);
     return new std::shared_ptr<const model::CpuModel>(model::CpuModel::Load(directory).value());
   }();

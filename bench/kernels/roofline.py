@@ -11,11 +11,6 @@ cache holds; of one product it holds them. Prints the numbers of the first file 
 import argparse
 import json
 import math
-import pathlib
-import sys
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from tables import replace_table  # noqa: E402
 
 NAMES = {"any": "any CPU", "avx2": "AVX2", "avx512": "AVX-512", "avx512_bf16": "AVX-512 bf16", "amx": "AMX bf16"}
 COLORS = {"any CPU": "0.2", "AVX2": "tab:green", "AVX-512": "tab:blue", "AVX-512 bf16": "tab:purple", "AMX bf16": "tab:red"}
@@ -167,17 +162,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("json", nargs="+", help="of kernels_bench; that of the CPU without limits first")
     parser.add_argument("--out", default="docs/roofline.png")
-    parser.add_argument("--page", help="docs/profile.md: the table replaces the one that is there")
     args = parser.parse_args()
     files = []
     for path in args.json:
         with open(path) as f:
             files.append(json.load(f))
     draw(files, args.out)
-    lines = list(table(files))
-    print("\n".join(lines))
-    if args.page:
-        replace_table(args.page, lines)
+    print("\n".join(table(files)))
 
 
 if __name__ == "__main__":

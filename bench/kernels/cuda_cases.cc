@@ -318,8 +318,9 @@ absl::Status LandmarkSearch(Report& report, Case c, int64_t keys, int64_t querie
   ASSIGN_OR_RETURN(const auto device_keys, Upload(numbers, keys * kKeyWidth, "keys"));
   ASSIGN_OR_RETURN(const auto device_queries,
                    Upload(query_numbers, queries * kKeyWidth, "queries"));
-  ASSIGN_OR_RETURN(const LandmarkTopKPlan plan,
-                   PlanLandmarkTopK({queries, kKeyWidth, keys, kBest}, Multiprocessors()));
+  ASSIGN_OR_RETURN(
+      const LandmarkTopKPlan plan,
+      PlanLandmarkTopK({queries, kKeyWidth, keys, kBest, /*aligned=*/true}, Multiprocessors()));
   const KeySegment segment{device_keys.get(), keys};
   ASSIGN_OR_RETURN(const auto segments, UploadAll(SegmentTable({&segment, 1}), "segments"));
   ASSIGN_OR_RETURN(const auto workspace,

@@ -17,8 +17,9 @@
 
 namespace recollect::kernels {
 
-// Returns before the work is done. Keys may have any alignment, and are read fastest at multiples
-// of 16 bytes with d_k a multiple of 8. Two launches, none when there is nothing to find. Statuses
+// Returns before the work is done. Keys may have any alignment unless the plan's sizes say that
+// they are aligned; they are read fastest where these do, and else at multiples of 16 bytes with
+// d_k a multiple of 8. Two launches, none when there is nothing to find. Statuses
 // of kernels/cuda/cuda_status.h.
 absl::Status Launch(cudaStream_t stream, const LandmarkTopKOp& op);
 

@@ -22,11 +22,18 @@ struct LandmarkTopKSizes {
   int width = 0;           // d_k
   int64_t candidates = 0;  // over all segments
   int n = 0;
+  // Every segment's keys begin at a multiple of 16 bytes: the caller's word, which decides how keys
+  // are read.
+  bool aligned = false;
   friend bool operator==(const LandmarkTopKSizes&, const LandmarkTopKSizes&) = default;
 };
 
 struct LandmarkTopKPlan {
+  // Tiles: a thread block reads a part's keys once for four queries. Ahead: for one, with loads
+  // ahead of its sums; for aligned keys of some widths.
+  enum class Strategy { kTiles, kAhead };
   LandmarkTopKSizes sizes;
+  Strategy strategy = Strategy::kTiles;
   int64_t query_tiles = 0;
   int64_t parts = 0;      // ranges of candidates; part p begins at p * part_keys
   int64_t part_keys = 0;  // a multiple of the keys of one step
@@ -35,9 +42,9 @@ struct LandmarkTopKPlan {
   friend bool operator==(const LandmarkTopKPlan&, const LandmarkTopKPlan&) = default;
 };
 
-// Chooses the parts for a device with `multiprocessors` multiprocessors. Results do not depend on
-// the parts. INVALID_ARGUMENT when n > kMaxDeviceTopK, width > kMaxDeviceKeyWidth, there are 2^30
-// candidates or more, or a size is negative.
+// Chooses the strategy, and the parts for a device with `multiprocessors` multiprocessors. Results
+// depend on neither. INVALID_ARGUMENT when n > kMaxDeviceTopK, width > kMaxDeviceKeyWidth, there
+// are 2^30 candidates or more, or a size is negative.
 absl::StatusOr<LandmarkTopKPlan> PlanLandmarkTopK(const LandmarkTopKSizes& sizes,
                                                   int multiprocessors);
 

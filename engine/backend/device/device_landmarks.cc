@@ -84,7 +84,8 @@ absl::Status DeviceLandmarks::Lay(std::span<const LandmarkQuery> group) {
                    kernels::PlanLandmarkTopK({.queries = static_cast<int64_t>(group.size()),
                                               .width = static_cast<int>(first.u.size()),
                                               .candidates = first.candidates(),
-                                              .n = first.n},
+                                              .n = first.n,
+                                              .aligned = true},  // each begins a buffer
                                              device_->multiprocessors()));
   std::vector<kernels::KeySegment> segments;
   for (const KeyRun& run : first.runs) {

@@ -66,13 +66,17 @@ inline std::vector<Best> RunOnCpu(OpContext& ctx, const Call& call) {
   return results;
 }
 
-// Plans for 132, 1 and 2 multiprocessors, with keys at aligned addresses and an element past them.
+// Plans for 132, 1 and 2 multiprocessors, with keys at aligned addresses, for which a plan may have
+// a way of its own, and an element past them.
 inline std::vector<Best> RunOnDevice(Device& device, const Call& call, int way) {
   constexpr int kMultiprocessors[] = {132, 1, 2};
   const int64_t queries = call.query_count(), places = queries * call.n;
-  const absl::StatusOr<LandmarkTopKPlan> plan = PlanLandmarkTopK(
-      {.queries = queries, .width = call.width, .candidates = call.candidates(), .n = call.n},
-      kMultiprocessors[way % 3]);
+  const absl::StatusOr<LandmarkTopKPlan> plan = PlanLandmarkTopK({.queries = queries,
+                                                                  .width = call.width,
+                                                                  .candidates = call.candidates(),
+                                                                  .n = call.n,
+                                                                  .aligned = way / 3 == 0},
+                                                                 kMultiprocessors[way % 3]);
   EXPECT_TRUE(plan.ok()) << plan.status();
   device_cases::Arrays arrays(device);
   std::vector<KeySegment> segments;

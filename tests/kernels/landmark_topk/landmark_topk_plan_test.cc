@@ -37,6 +37,42 @@ TEST(LandmarkBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
   }
 }
 
+// Keys in three segments, one of which is empty, and parts that begin and end within them.
+TEST(LandmarkBlockTest, LoadsAheadHaveTheBitsOfTilesInAnyOrder) {
+  for (const int width : {64, 128, 256}) {
+    const int64_t count = 2500;
+    const std::vector<Bf16> keys = NormalBf16(count * width, 2);
+    const landmark_cases::Call call{
+        width,
+        Normals(width, 1),
+        {{keys.data(), 701}, {nullptr, 0}, {keys.data() + 701 * width, count - 701}},
+        100};
+    HostDevice phases;
+    const auto tiles = landmark_cases::RunOnDevice(phases, call, 3);  // keys at odd addresses
+    for (HostOrder order : kHostOrders) {
+      HostDevice host(order);
+      for (const int way : {0, 1}) {
+        EXPECT_TRUE(SameBits(landmark_cases::RunOnDevice(host, call, way), tiles))
+            << width << ", order " << static_cast<int>(order) << ", way " << way;
+      }
+    }
+  }
+}
+
+TEST(LandmarkTopKPlanTest, OneQueryLoadsAhead) {
+  const auto plan = [](int64_t queries, int width, bool aligned) {
+    return *PlanLandmarkTopK({queries, width, 1 << 20, 8, aligned}, 132);
+  };
+  using enum LandmarkTopKPlan::Strategy;
+  for (const int width : {64, 128, 256}) {
+    EXPECT_EQ(plan(1, width, true).strategy, kAhead);
+    EXPECT_EQ(plan(1, width, true).parts, 256);  // of 32 steps, two a multiprocessor
+    EXPECT_EQ(plan(1, width, false).strategy, kTiles);
+  }
+  EXPECT_EQ(plan(1, 192, true).strategy, kTiles);
+  EXPECT_EQ(plan(2, 128, true).strategy, kTiles);
+}
+
 TEST(LandmarkTopKPlanTest, PartsCoverTheCandidatesOnce) {
   for (int64_t count : {0, 1, 1023, 1024, 1025, 262144, 5000001}) {
     for (int multiprocessors : {1, 108, 132}) {

@@ -20,11 +20,8 @@
 #include "service/net/gate.h"
 #include "service/net/grpc_threads.h"
 #include "service/net/parse_errors.h"
-#include "service/rpc/admin_service.h"
 #include "service/rpc/call.h"
-#include "service/rpc/documents_service.h"
-#include "service/rpc/generation_service.h"
-#include "service/rpc/ingest_call.h"
+#include "service/rpc/services.h"
 
 namespace recollect::service {
 namespace {
@@ -59,9 +56,9 @@ class GrpcServer final : public Server {
   GrpcServer(const ServerOptions& options, engine::Engine& engine)
       : engine_(engine),
         max_connections_(options.max_connections),
-        documents_(runtime_, engine),
-        generation_(runtime_, engine),
-        admin_(runtime_, engine, options.model_name, options.backup_dir) {
+        documents_(MakeDocumentsService(runtime_, engine)),
+        generation_(MakeGenerationService(runtime_, engine)),
+        admin_(MakeAdminService(runtime_, engine, options.model_name, options.backup_dir)) {
     runtime_.check_health = [this] { CheckHealth(); };
     runtime_.guard = options.guard;
     runtime_.shows_paths = options.listen.empty();
@@ -84,9 +81,7 @@ class GrpcServer final : public Server {
   engine::Engine& engine_;
   const int max_connections_;
   Runtime runtime_;  // first of what calls use: destroyed after the server, which waits for them
-  DocumentsService documents_;
-  GenerationService generation_;
-  AdminService admin_;
+  const std::unique_ptr<grpc::Service> documents_, generation_, admin_;
   std::string address_;
   std::unique_ptr<grpc::Server> server_;
   mutable Mutex gate_mutex_;  // for who reads its numbers while it is closed
@@ -128,9 +123,9 @@ absl::Status GrpcServer::Listen(const ServerOptions& options) {
   builder.experimental().SetInterceptorCreators(ParseErrorInterceptors());
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.SetMaxSendMessageSize(kMaxMessageBytes);
-  builder.RegisterService(&documents_);
-  builder.RegisterService(&generation_);
-  builder.RegisterService(&admin_);
+  builder.RegisterService(documents_.get());
+  builder.RegisterService(generation_.get());
+  builder.RegisterService(admin_.get());
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) return absl::InternalError("gRPC does not start");
   SetServing(true);

@@ -1,5 +1,3 @@
-#include "http/api/chat.h"
-
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,6 +8,7 @@
 #include "http/api/choices.h"
 #include "http/api/citations.h"
 #include "http/api/generation.h"
+#include "http/api/handlers.h"
 #include "http/net/errors.h"
 
 namespace recollect::http {

@@ -1,5 +1,3 @@
-#include "http/api/completions.h"
-
 #include <utility>
 
 #include "base/memory.h"
@@ -7,6 +5,7 @@
 #include "http/api/choices.h"
 #include "http/api/completion_request.h"
 #include "http/api/generation.h"
+#include "http/api/handlers.h"
 #include "http/net/errors.h"
 #include "model/text/tokenizer.h"
 

@@ -1,5 +1,3 @@
-#include "http/api/documents.h"
-
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -11,6 +9,8 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "http/api/encode.h"
+#include "http/api/handlers.h"
 #include "http/api/query.h"
 #include "http/net/entity_tag.h"
 #include "http/net/errors.h"
@@ -87,13 +87,6 @@ absl::StatusOr<json> List(engine::Engine& engine, const access::Caller& caller, 
     page[published ? "data" : "ingests"].push_back(entry);
   }
   return page;
-}
-
-// As an object, which is what the store has checked it to be.
-json EncodeMetadata(const std::string& metadata) {
-  if (metadata.empty()) return json::object();
-  const absl::StatusOr<json> object = ParseJson(metadata);
-  return object.ok() ? *object : json::object();
 }
 
 void ChangeMetadata(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer,
@@ -212,26 +205,6 @@ absl::Status SendText(Runtime& runtime, const Request& request,
 }
 
 }  // namespace
-
-json EncodeDocument(const store::DocumentInfo& info) {
-  json document = {{"id", info.id}, {"object", "document"}};
-  if (!info.damage.empty()) {
-    document["damage"] = WithoutPaths(info.damage);
-    return document;  // the rest is not known
-  }
-  document.update({{"tokens", info.tokens},
-                   {"chunks", info.chunks},
-                   {"bytes", info.bytes},
-                   {"stored_bytes", info.stored_bytes},
-                   {"created", info.created_unix_ms / 1000},
-                   {"from_tokens", info.from_tokens},
-                   {"sha256", info.sha256},
-                   {"fingerprint", info.fingerprint},
-                   {"metadata", EncodeMetadata(info.metadata)},
-                   {"pattern", OrNull(info.pattern)}});
-  if (!info.pattern.empty()) document["state_bytes"] = info.state_bytes;
-  return document;
-}
 
 void ListDocuments(Runtime& runtime, const Request& request,
                    const std::shared_ptr<Answer>& answer) {

@@ -1,5 +1,3 @@
-#include "http/api/embeddings.h"
-
 #include <bit>
 #include <cstdint>
 #include <optional>
@@ -11,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "http/api/fields.h"
+#include "http/api/handlers.h"
 #include "http/api/request_fields.h"
 #include "http/net/errors.h"
 #include "http/net/json.h"

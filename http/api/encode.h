@@ -4,6 +4,7 @@
 
 #include "engine/types.h"
 #include "nlohmann/json.hpp"
+#include "store/document.h"
 
 namespace recollect::http {
 
@@ -14,6 +15,8 @@ nlohmann::json Encode(const engine::Usage& usage);
 // "weight", "tier"}]}, with a memory adapter also "nothing"; "begin" and "end" are byte offsets in
 // the document's text.
 nlohmann::json Encode(const engine::Retrieval& retrieval);
+// A published document as answers show it.
+nlohmann::json EncodeDocument(const store::DocumentInfo& info);
 
 }  // namespace recollect::http
 

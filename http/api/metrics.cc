@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "http/api/handlers.h"
 #include "http/metrics/engine_metrics.h"
 #include "http/metrics/process_metrics.h"
 #include "model/model.h"

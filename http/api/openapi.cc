@@ -4,6 +4,7 @@
 #include <string>
 
 #include "engine/stats.h"
+#include "http/api/handlers.h"
 
 namespace recollect::http {
 namespace {

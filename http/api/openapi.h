@@ -5,12 +5,9 @@
 #ifndef RECOLLECT_HTTP_API_OPENAPI_H_
 #define RECOLLECT_HTTP_API_OPENAPI_H_
 
-#include <memory>
 #include <span>
 
-#include "http/api/runtime.h"
 #include "http/net/embedded_file.h"
-#include "http/net/exchange.h"
 #include "nlohmann/json.hpp"
 
 namespace recollect::http {
@@ -21,9 +18,6 @@ std::span<const EmbeddedFile> ApiFiles();
 // All files as one object, in their order, with the statistics. `info.version` is the release's to
 // set.
 const nlohmann::ordered_json& ApiDescription();
-
-// GET /openapi.json
-void OpenApi(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer);
 
 }  // namespace recollect::http
 

@@ -1,5 +1,3 @@
-#include "http/api/retrieve.h"
-
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +7,7 @@
 #include "engine/block_texts.h"
 #include "http/api/encode.h"
 #include "http/api/fields.h"
+#include "http/api/handlers.h"
 #include "http/api/request_fields.h"
 #include "http/net/errors.h"
 #include "http/net/json.h"

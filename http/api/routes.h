@@ -3,21 +3,18 @@
 #ifndef RECOLLECT_HTTP_API_ROUTES_H_
 #define RECOLLECT_HTTP_API_ROUTES_H_
 
-#include <memory>
 #include <span>
 #include <string>
 
 #include "absl/status/status.h"
-#include "http/api/runtime.h"
-#include "http/net/exchange.h"
+#include "http/api/handlers.h"
 
 namespace recollect::http {
 
 struct Route {
   const char* method;  // GET also takes HEAD, whose answer is sent without its body
   const char* path;    // also its name in logs and metrics
-  // Answers now or later, also from other threads.
-  void (*handle)(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer);
+  Handler* handle;
   // Runs on the thread of the network, so it must not wait or compute, and also while draining. All
   // others run on threads that may wait for the disk.
   bool quick = false;

@@ -1,5 +1,3 @@
-#include "http/api/score.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -8,6 +6,7 @@
 
 #include "base/status.h"
 #include "http/api/fields.h"
+#include "http/api/handlers.h"
 #include "http/api/request_fields.h"
 #include "http/net/errors.h"
 #include "http/net/json.h"

@@ -1,9 +1,9 @@
-#include "http/api/stats.h"
+#include "engine/stats.h"
 
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/io/process.h"
-#include "engine/stats.h"
+#include "http/api/handlers.h"
 #include "model/model.h"
 #include "nlohmann/json.hpp"
 

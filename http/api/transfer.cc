@@ -1,5 +1,3 @@
-#include "http/api/transfer.h"
-
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -8,7 +6,8 @@
 #include "absl/strings/string_view.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "http/api/documents.h"
+#include "http/api/encode.h"
+#include "http/api/handlers.h"
 #include "http/api/query.h"
 #include "http/net/errors.h"
 #include "http/net/json.h"

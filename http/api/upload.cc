@@ -1,5 +1,3 @@
-#include "http/api/upload.h"
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -15,7 +13,8 @@
 #include "base/memory.h"
 #include "base/sha256.h"
 #include "base/status.h"
-#include "http/api/documents.h"
+#include "http/api/encode.h"
+#include "http/api/handlers.h"
 #include "http/api/published_part.h"
 #include "http/api/query.h"
 #include "http/net/content_range.h"

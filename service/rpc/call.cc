@@ -18,14 +18,14 @@ namespace recollect::service {
 namespace {
 
 // By SteadyNow(). gRPC gives the wall clock's time at which what is left will have passed.
-absl::Time Deadline(const grpc::CallbackServerContext& context) {
+absl::Time Deadline(const Context& context) {
   const absl::Duration left = absl::FromChrono(context.deadline()) - absl::Now();
   // Without a deadline gRPC reports the far future.
   return left > absl::Hours(24 * 365) ? absl::InfiniteFuture() : SteadyNow() + left;
 }
 
 // Of several, which nobody needs to send, none counts.
-absl::string_view SentKey(const grpc::CallbackServerContext& context) {
+absl::string_view SentKey(const Context& context) {
   const auto& metadata = context.client_metadata();
   if (metadata.count("authorization") != 1) return "";
   const grpc::string_ref value = metadata.find("authorization")->second;
@@ -34,7 +34,7 @@ absl::string_view SentKey(const grpc::CallbackServerContext& context) {
 
 // A browser that speaks TLS with this port may send a POST for any page that it shows, and marks it
 // with the page's site. Without keys that is all that tells it from a program.
-absl::Status CheckNoPage(const grpc::CallbackServerContext& context) {
+absl::Status CheckNoPage(const Context& context) {
   constexpr size_t kMaxShown = 100;
   const auto& metadata = context.client_metadata();
   const auto origin = metadata.find("origin");
@@ -45,9 +45,9 @@ absl::Status CheckNoPage(const grpc::CallbackServerContext& context) {
                    "' is a web page, and this server asks for no keys: start it with --keys"));
 }
 
-class UnaryCall final : public grpc::ServerUnaryReactor {
+class UnaryCall final : public Unary {
  public:
-  UnaryCall(Runtime& runtime, const char* method, grpc::CallbackServerContext* context,
+  UnaryCall(Runtime& runtime, const char* method, Context* context,
             std::function<void()> undo = nullptr)
       : call_(runtime, method, context), undo_(std::move(undo)) {}
 
@@ -80,7 +80,7 @@ absl::Status Runtime::Post(std::function<void()> work) {
       absl::StrCat("calls waiting for a thread: ", kMaxQueued, ", limit ", kMaxQueued));
 }
 
-Call::Call(Runtime& runtime, const char* method, grpc::CallbackServerContext* context)
+Call::Call(Runtime& runtime, const char* method, Context* context)
     : runtime_(runtime),
       method_(method),
       context_(context),
@@ -169,10 +169,8 @@ bool Cancellation::cancelled() const {
   return cancelled_;
 }
 
-grpc::ServerUnaryReactor* RunAuthorizedOnPool(Runtime& runtime, const char* method,
-                                              grpc::CallbackServerContext* context,
-                                              Call::Authorization authorize, Body body,
-                                              std::function<void()> undo) {
+Unary* RunAuthorizedOnPool(Runtime& runtime, const char* method, Context* context,
+                           Call::Authorization authorize, Body body, std::function<void()> undo) {
   // Deletes itself in OnDone.
   auto* reactor = new UnaryCall(runtime, method, context, std::move(undo));
   absl::Status admitted = reactor->call().Admit(authorize);
@@ -187,9 +185,8 @@ grpc::ServerUnaryReactor* RunAuthorizedOnPool(Runtime& runtime, const char* meth
   return reactor;
 }
 
-grpc::ServerUnaryReactor* RunAuthorizedAsync(Runtime& runtime, const char* method,
-                                             grpc::CallbackServerContext* context,
-                                             Call::Authorization authorize, const Start& start) {
+Unary* RunAuthorizedAsync(Runtime& runtime, const char* method, Context* context,
+                          Call::Authorization authorize, const Start& start) {
   auto* reactor = new UnaryCall(runtime, method, context);
   if (absl::Status admitted = reactor->call().Admit(authorize); !admitted.ok()) {
     reactor->End(admitted);

@@ -34,6 +34,9 @@
 
 namespace recollect::service {
 
+using Context = grpc::CallbackServerContext;
+using Unary = grpc::ServerUnaryReactor;
+
 // State that all calls of one server share. Must outlive them.
 struct Runtime {
   static constexpr size_t kMaxQueued = 256;
@@ -57,7 +60,7 @@ struct Runtime {
 class Call {
  public:
   // `method` is a constant: "Documents/Ingest".
-  Call(Runtime& runtime, const char* method, grpc::CallbackServerContext* context);
+  Call(Runtime& runtime, const char* method, Context* context);
 
   // Checks the caller's rights, for example an overload of Authorize.
   using Authorization = absl::FunctionRef<absl::Status(const access::Caller&)>;
@@ -81,7 +84,7 @@ class Call {
 
   Runtime& runtime_;
   const std::string method_;
-  grpc::CallbackServerContext* const context_;
+  Context* const context_;
   const int64_t number_;
   const absl::Time start_;
   const absl::Time deadline_;
@@ -104,16 +107,13 @@ class Cancellation {
 };
 
 using Body = std::function<absl::Status(const access::Caller&)>;
-grpc::ServerUnaryReactor* RunAuthorizedOnPool(Runtime& runtime, const char* method,
-                                              grpc::CallbackServerContext* context,
-                                              Call::Authorization authorize, Body body,
-                                              std::function<void()> undo);
+Unary* RunAuthorizedOnPool(Runtime& runtime, const char* method, Context* context,
+                           Call::Authorization authorize, Body body, std::function<void()> undo);
 // `body` runs on a pool thread and may block. Request and response live until it has returned.
 // `undo` reverts its effects if the caller has gone before it received the answer.
 template <typename Request>
-grpc::ServerUnaryReactor* RunOnPool(Runtime& runtime, const char* method,
-                                    grpc::CallbackServerContext* context, const Request* request,
-                                    Body body, std::function<void()> undo = nullptr) {
+Unary* RunOnPool(Runtime& runtime, const char* method, Context* context, const Request* request,
+                 Body body, std::function<void()> undo = nullptr) {
   const auto authorize = [&](const access::Caller& caller) { return Authorize(caller, *request); };
   return RunAuthorizedOnPool(runtime, method, context, authorize, std::move(body), std::move(undo));
 }
@@ -122,13 +122,11 @@ grpc::ServerUnaryReactor* RunOnPool(Runtime& runtime, const char* method,
 // `done` is called once, on any thread.
 using Done = std::function<void(absl::Status)>;
 using Start = std::function<std::shared_ptr<engine::RequestHandle>(const Call& call, Done done)>;
-grpc::ServerUnaryReactor* RunAuthorizedAsync(Runtime& runtime, const char* method,
-                                             grpc::CallbackServerContext* context,
-                                             Call::Authorization authorize, const Start& start);
+Unary* RunAuthorizedAsync(Runtime& runtime, const char* method, Context* context,
+                          Call::Authorization authorize, const Start& start);
 template <typename Request>
-grpc::ServerUnaryReactor* RunAsync(Runtime& runtime, const char* method,
-                                   grpc::CallbackServerContext* context, const Request* request,
-                                   const Start& start) {
+Unary* RunAsync(Runtime& runtime, const char* method, Context* context, const Request* request,
+                const Start& start) {
   const auto authorize = [&](const access::Caller& caller) { return Authorize(caller, *request); };
   return RunAuthorizedAsync(runtime, method, context, authorize, start);
 }

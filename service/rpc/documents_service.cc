@@ -1,5 +1,3 @@
-#include "service/rpc/documents_service.h"
-
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -7,11 +5,10 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "engine/block_texts.h"
+#include "recollect/v1/documents.grpc.pb.h"
 #include "service/codec/codec.h"
 #include "service/limits.h"
-#include "service/rpc/ingest_call.h"
-#include "service/rpc/refresh_call.h"
-#include "service/rpc/transfer_call.h"
+#include "service/rpc/services.h"
 
 namespace recollect::service {
 namespace {
@@ -31,169 +28,177 @@ std::string FillPage(const Entries& entries, int64_t size, Messages& page) {
   return "";
 }
 
+class DocumentsService final : public v1::Documents::CallbackService {
+ public:
+  DocumentsService(Runtime& runtime, engine::Engine& engine) : runtime_(runtime), engine_(engine) {}
+
+  grpc::ServerBidiReactor<v1::IngestRequest, v1::IngestResponse>* Ingest(
+      Context* context) override {
+    return StartIngestCall(runtime_, engine_, context);
+  }
+
+  Unary* GetDocument(Context* context, const v1::GetDocumentRequest* request,
+                     v1::Document* response) override {
+    return RunOnPool(runtime_, "Documents/GetDocument", context, request,
+                     [this, request, response](const access::Caller&) -> absl::Status {
+                       const absl::StatusOr<store::DocumentInfo> info =
+                           engine_.GetDocument(request->id());
+                       if (absl::IsNotFound(info.status()))
+                         return ExplainMissing(info.status(), request->id());
+                       RETURN_IF_ERROR(info.status());
+                       *response = Encode(*info);
+                       return absl::OkStatus();
+                     });
+  }
+
+  Unary* ListDocuments(Context* context, const v1::ListDocumentsRequest* request,
+                       v1::ListDocumentsResponse* response) override {
+    return RunOnPool(
+        runtime_, "Documents/ListDocuments", context, request,
+        [this, request, response](const access::Caller& caller) -> absl::Status {
+          ASSIGN_OR_RETURN(const int64_t size, DecodePageSize(request->page_size()));
+          // One more than asked tells whether another page follows.
+          ASSIGN_OR_RETURN(
+              auto documents,
+              engine_.ListDocuments(caller.ListFrom(request->page_token()), size + 1,
+                                    {.beginning = caller.prefix(), .filter = request->filter()}));
+          std::erase_if(documents, [&](const auto& d) { return !caller.MaySee(d.id); });
+          response->set_next_page_token(FillPage(documents, size, *response->mutable_documents()));
+          return absl::OkStatus();
+        });
+  }
+
+  Unary* SetMetadata(Context* context, const v1::SetMetadataRequest* request,
+                     v1::Document* response) override {
+    return RunOnPool(runtime_, "Documents/SetMetadata", context, request,
+                     [this, request, response](const access::Caller&) -> absl::Status {
+                       ASSIGN_OR_RETURN(const store::DocumentInfo info,
+                                        engine_.SetMetadata(
+                                            request->id(), request->metadata(),
+                                            request->patch() ? engine::MetadataChange::kPatch
+                                                             : engine::MetadataChange::kReplace));
+                       *response = Encode(info);
+                       return absl::OkStatus();
+                     });
+  }
+
+  Unary* ListIngests(Context* context, const v1::ListIngestsRequest* request,
+                     v1::ListIngestsResponse* response) override {
+    return RunOnPool(
+        runtime_, "Documents/ListIngests", context, request,
+        [this, request, response](const access::Caller& caller) -> absl::Status {
+          ASSIGN_OR_RETURN(const int64_t size, DecodePageSize(request->page_size()));
+          ASSIGN_OR_RETURN(auto ingests, engine_.ListIngests());
+          std::erase_if(ingests, [&](const auto& i) {
+            return i.id <= request->page_token() || !caller.MaySee(i.id);
+          });
+          std::sort(ingests.begin(), ingests.end(),
+                    [](const auto& a, const auto& b) { return a.id < b.id; });
+          response->set_next_page_token(FillPage(ingests, size, *response->mutable_ingests()));
+          return absl::OkStatus();
+        });
+  }
+
+  Unary* DeleteDocument(Context* context, const v1::DeleteDocumentRequest* request,
+                        v1::DeleteDocumentResponse*) override {
+    return RunOnPool(
+        runtime_, "Documents/DeleteDocument", context, request,
+        [this, request](const access::Caller&) { return engine_.DeleteDocument(request->id()); });
+  }
+
+  Unary* ReadText(Context* context, const v1::ReadTextRequest* request,
+                  v1::ReadTextResponse* response) override {
+    return RunOnPool(runtime_, "Documents/ReadText", context, request,
+                     [this, request, response](const access::Caller&) -> absl::Status {
+                       RETURN_IF_ERROR(CheckReadText(*request));
+                       ASSIGN_OR_RETURN(
+                           *response->mutable_text(),
+                           engine_.ReadText(request->id(), request->begin(), request->end()));
+                       return absl::OkStatus();
+                     });
+  }
+
+  grpc::ServerWriteReactor<v1::RefreshDocumentResponse>* RefreshDocument(
+      Context* context, const v1::RefreshDocumentRequest* request) override {
+    return StartRefreshCall(runtime_, engine_, context, *request);
+  }
+
+  grpc::ServerWriteReactor<v1::ExportDocumentResponse>* ExportDocument(
+      Context* context, const v1::ExportDocumentRequest* request) override {
+    return StartExportCall(runtime_, engine_, context, *request);
+  }
+
+  grpc::ServerBidiReactor<v1::ImportDocumentRequest, v1::ImportDocumentResponse>* ImportDocument(
+      Context* context) override {
+    return StartImportCall(runtime_, engine_, context);
+  }
+
+  Unary* Retrieve(Context* context, const v1::RetrieveRequest* request,
+                  v1::RetrieveResponse* response) override {
+    const auto start = [=, this](const Call& call,
+                                 Done done) -> std::shared_ptr<engine::RequestHandle> {
+      engine::RetrieveRequest decoded = Decode(*request);
+      decoded.deadline = call.deadline();
+      decoded.account = call.caller().account();
+      const bool with_text = request->with_text();
+      return engine_.Retrieve(
+          std::move(decoded), [=, this](absl::StatusOr<std::vector<engine::Retrieval>> retrievals) {
+            std::vector<engine::Hit> hits;
+            const absl::Status answered = OrExhausted("an answer", [&] {
+              if (!retrievals.ok()) return retrievals.status();
+              for (const engine::Retrieval& retrieval : *retrievals) {
+                *response->add_retrievals() = Encode(retrieval);
+                hits.insert(hits.end(), retrieval.hits.begin(), retrieval.hits.end());
+              }
+              return absl::OkStatus();
+            });
+            if (!answered.ok() || !with_text) return done(answered);
+            // Reading text waits for the disk, and this is a thread of the
+            // engine.
+            const absl::Status posted = runtime_.Post([=, this] {
+              done(OrExhausted("texts", [&] { return AddTexts(hits, response); }));
+            });
+            if (!posted.ok()) done(posted);
+          });
+    };
+    return RunAsync(runtime_, "Documents/Retrieve", context, request, start);
+  }
+
+ private:
+  // `hits`: those of the response's retrievals, one after the other.
+  absl::Status AddTexts(const std::vector<engine::Hit>& hits, v1::RetrieveResponse* response) {
+    ASSIGN_OR_RETURN(std::vector<std::string> texts, engine::ReadBlockTexts(engine_, hits));
+    auto text = texts.begin();
+    for (v1::Retrieval& retrieval : *response->mutable_retrievals()) {
+      for (v1::Hit& hit : *retrieval.mutable_hits()) {
+        if (!text->empty()) hit.set_text(std::move(*text));
+        ++text;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Returns `missing`, with the progress of the document's ingest if one has begun.
+  absl::Status ExplainMissing(const absl::Status& missing, const std::string& id) {
+    const auto ingests = engine_.ListIngests();
+    if (!ingests.ok()) return missing;
+    for (const store::IngestProgress& ingest : *ingests) {
+      if (ingest.id != id) continue;
+      return absl::NotFoundError(absl::StrCat(missing.message(),
+                                              ": its ingest is unfinished, committed up to offset ",
+                                              ingest.input_offset));
+    }
+    return missing;
+  }
+
+  Runtime& runtime_;
+  engine::Engine& engine_;
+};
+
 }  // namespace
 
-grpc::ServerBidiReactor<v1::IngestRequest, v1::IngestResponse>* DocumentsService::Ingest(
-    grpc::CallbackServerContext* context) {
-  return StartIngestCall(runtime_, engine_, context);
-}
-
-grpc::ServerUnaryReactor* DocumentsService::GetDocument(grpc::CallbackServerContext* context,
-                                                        const v1::GetDocumentRequest* request,
-                                                        v1::Document* response) {
-  return RunOnPool(runtime_, "Documents/GetDocument", context, request,
-                   [this, request, response](const access::Caller&) -> absl::Status {
-                     const absl::StatusOr<store::DocumentInfo> info =
-                         engine_.GetDocument(request->id());
-                     if (absl::IsNotFound(info.status()))
-                       return ExplainMissing(info.status(), request->id());
-                     RETURN_IF_ERROR(info.status());
-                     *response = Encode(*info);
-                     return absl::OkStatus();
-                   });
-}
-
-grpc::ServerUnaryReactor* DocumentsService::ListDocuments(grpc::CallbackServerContext* context,
-                                                          const v1::ListDocumentsRequest* request,
-                                                          v1::ListDocumentsResponse* response) {
-  return RunOnPool(
-      runtime_, "Documents/ListDocuments", context, request,
-      [this, request, response](const access::Caller& caller) -> absl::Status {
-        ASSIGN_OR_RETURN(const int64_t size, DecodePageSize(request->page_size()));
-        // One more than asked tells whether another page follows.
-        ASSIGN_OR_RETURN(
-            auto documents,
-            engine_.ListDocuments(caller.ListFrom(request->page_token()), size + 1,
-                                  {.beginning = caller.prefix(), .filter = request->filter()}));
-        std::erase_if(documents, [&](const auto& d) { return !caller.MaySee(d.id); });
-        response->set_next_page_token(FillPage(documents, size, *response->mutable_documents()));
-        return absl::OkStatus();
-      });
-}
-
-grpc::ServerUnaryReactor* DocumentsService::SetMetadata(grpc::CallbackServerContext* context,
-                                                        const v1::SetMetadataRequest* request,
-                                                        v1::Document* response) {
-  return RunOnPool(runtime_, "Documents/SetMetadata", context, request,
-                   [this, request, response](const access::Caller&) -> absl::Status {
-                     ASSIGN_OR_RETURN(
-                         const store::DocumentInfo info,
-                         engine_.SetMetadata(request->id(), request->metadata(),
-                                             request->patch() ? engine::MetadataChange::kPatch
-                                                              : engine::MetadataChange::kReplace));
-                     *response = Encode(info);
-                     return absl::OkStatus();
-                   });
-}
-
-grpc::ServerUnaryReactor* DocumentsService::ListIngests(grpc::CallbackServerContext* context,
-                                                        const v1::ListIngestsRequest* request,
-                                                        v1::ListIngestsResponse* response) {
-  return RunOnPool(
-      runtime_, "Documents/ListIngests", context, request,
-      [this, request, response](const access::Caller& caller) -> absl::Status {
-        ASSIGN_OR_RETURN(const int64_t size, DecodePageSize(request->page_size()));
-        ASSIGN_OR_RETURN(auto ingests, engine_.ListIngests());
-        std::erase_if(ingests, [&](const auto& i) {
-          return i.id <= request->page_token() || !caller.MaySee(i.id);
-        });
-        std::sort(ingests.begin(), ingests.end(),
-                  [](const auto& a, const auto& b) { return a.id < b.id; });
-        response->set_next_page_token(FillPage(ingests, size, *response->mutable_ingests()));
-        return absl::OkStatus();
-      });
-}
-
-grpc::ServerUnaryReactor* DocumentsService::DeleteDocument(grpc::CallbackServerContext* context,
-                                                           const v1::DeleteDocumentRequest* request,
-                                                           v1::DeleteDocumentResponse*) {
-  return RunOnPool(
-      runtime_, "Documents/DeleteDocument", context, request,
-      [this, request](const access::Caller&) { return engine_.DeleteDocument(request->id()); });
-}
-
-grpc::ServerUnaryReactor* DocumentsService::ReadText(grpc::CallbackServerContext* context,
-                                                     const v1::ReadTextRequest* request,
-                                                     v1::ReadTextResponse* response) {
-  return RunOnPool(runtime_, "Documents/ReadText", context, request,
-                   [this, request, response](const access::Caller&) -> absl::Status {
-                     RETURN_IF_ERROR(CheckReadText(*request));
-                     ASSIGN_OR_RETURN(
-                         *response->mutable_text(),
-                         engine_.ReadText(request->id(), request->begin(), request->end()));
-                     return absl::OkStatus();
-                   });
-}
-
-grpc::ServerWriteReactor<v1::RefreshDocumentResponse>* DocumentsService::RefreshDocument(
-    grpc::CallbackServerContext* context, const v1::RefreshDocumentRequest* request) {
-  return StartRefreshCall(runtime_, engine_, context, *request);
-}
-
-grpc::ServerWriteReactor<v1::ExportDocumentResponse>* DocumentsService::ExportDocument(
-    grpc::CallbackServerContext* context, const v1::ExportDocumentRequest* request) {
-  return StartExportCall(runtime_, engine_, context, *request);
-}
-
-grpc::ServerBidiReactor<v1::ImportDocumentRequest, v1::ImportDocumentResponse>*
-DocumentsService::ImportDocument(grpc::CallbackServerContext* context) {
-  return StartImportCall(runtime_, engine_, context);
-}
-
-grpc::ServerUnaryReactor* DocumentsService::Retrieve(grpc::CallbackServerContext* context,
-                                                     const v1::RetrieveRequest* request,
-                                                     v1::RetrieveResponse* response) {
-  const auto start = [=, this](const Call& call,
-                               Done done) -> std::shared_ptr<engine::RequestHandle> {
-    engine::RetrieveRequest decoded = Decode(*request);
-    decoded.deadline = call.deadline();
-    decoded.account = call.caller().account();
-    const bool with_text = request->with_text();
-    return engine_.Retrieve(
-        std::move(decoded), [=, this](absl::StatusOr<std::vector<engine::Retrieval>> retrievals) {
-          std::vector<engine::Hit> hits;
-          const absl::Status answered = OrExhausted("an answer", [&] {
-            if (!retrievals.ok()) return retrievals.status();
-            for (const engine::Retrieval& retrieval : *retrievals) {
-              *response->add_retrievals() = Encode(retrieval);
-              hits.insert(hits.end(), retrieval.hits.begin(), retrieval.hits.end());
-            }
-            return absl::OkStatus();
-          });
-          if (!answered.ok() || !with_text) return done(answered);
-          // Reading text waits for the disk, and this is a thread of the
-          // engine.
-          const absl::Status posted = runtime_.Post(
-              [=, this] { done(OrExhausted("texts", [&] { return AddTexts(hits, response); })); });
-          if (!posted.ok()) done(posted);
-        });
-  };
-  return RunAsync(runtime_, "Documents/Retrieve", context, request, start);
-}
-
-absl::Status DocumentsService::AddTexts(const std::vector<engine::Hit>& hits,
-                                        v1::RetrieveResponse* response) {
-  ASSIGN_OR_RETURN(std::vector<std::string> texts, engine::ReadBlockTexts(engine_, hits));
-  auto text = texts.begin();
-  for (v1::Retrieval& retrieval : *response->mutable_retrievals()) {
-    for (v1::Hit& hit : *retrieval.mutable_hits()) {
-      if (!text->empty()) hit.set_text(std::move(*text));
-      ++text;
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status DocumentsService::ExplainMissing(const absl::Status& missing, const std::string& id) {
-  const auto ingests = engine_.ListIngests();
-  if (!ingests.ok()) return missing;
-  for (const store::IngestProgress& ingest : *ingests) {
-    if (ingest.id != id) continue;
-    return absl::NotFoundError(absl::StrCat(missing.message(),
-                                            ": its ingest is unfinished, committed up to offset ",
-                                            ingest.input_offset));
-  }
-  return missing;
+std::unique_ptr<grpc::Service> MakeDocumentsService(Runtime& runtime, engine::Engine& engine) {
+  return std::make_unique<DocumentsService>(runtime, engine);
 }
 
 }  // namespace recollect::service

@@ -1,5 +1,3 @@
-#include "service/rpc/generate_call.h"
-
 #include <deque>
 #include <memory>
 #include <optional>
@@ -13,6 +11,7 @@
 #include "grpc/grpc.h"
 #include "service/codec/codec.h"
 #include "service/limits.h"
+#include "service/rpc/services.h"
 
 namespace recollect::service {
 namespace {
@@ -22,7 +21,7 @@ namespace {
 // empty; or, when more waits than may, without what waits.
 class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse> {
  public:
-  GenerateCall(Runtime& runtime, engine::Engine& engine, grpc::CallbackServerContext* context,
+  GenerateCall(Runtime& runtime, engine::Engine& engine, Context* context,
                const v1::GenerateRequest& request);
 
   void Tokens(const std::vector<int32_t>& tokens, const std::string& text);
@@ -43,7 +42,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   Call call_;
-  grpc::CallbackServerContext* const context_;
+  Context* const context_;
   const std::shared_ptr<Cancellation> cancellation_ = std::make_shared<Cancellation>();
   Mutex mutex_;
   // The first one is being written while writing_.
@@ -92,8 +91,8 @@ class Events final : public engine::GenerateEvents {
   std::optional<v1::Saved> saved_;  // with save_as
 };
 
-GenerateCall::GenerateCall(Runtime& runtime, engine::Engine& engine,
-                           grpc::CallbackServerContext* context, const v1::GenerateRequest& request)
+GenerateCall::GenerateCall(Runtime& runtime, engine::Engine& engine, Context* context,
+                           const v1::GenerateRequest& request)
     : call_(runtime, "Generation/Generate", context), context_(context) {
   const absl::Status admitted = call_.Admit([&](const access::Caller& caller) -> absl::Status {
     RETURN_IF_ERROR(Authorize(caller, request));
@@ -189,7 +188,7 @@ void GenerateCall::Overflow(MutexLock& lock) {
 }  // namespace
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* StartGenerateCall(
-    Runtime& runtime, engine::Engine& engine, grpc::CallbackServerContext* context,
+    Runtime& runtime, engine::Engine& engine, Context* context,
     const v1::GenerateRequest& request) {
   return new GenerateCall(runtime, engine, context, request);
 }

@@ -1,5 +1,3 @@
-#include "service/rpc/generation_service.h"
-
 #include <memory>
 #include <optional>
 #include <string>
@@ -7,9 +5,10 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "recollect/v1/generation.grpc.pb.h"
 #include "service/codec/codec.h"
 #include "service/net/sockets.h"
-#include "service/rpc/generate_call.h"
+#include "service/rpc/services.h"
 
 namespace recollect::service {
 namespace {
@@ -24,109 +23,118 @@ class LaterHandle final : public engine::RequestHandle {
   Cancellation cancellation_;
 };
 
+class GenerationService final : public v1::Generation::CallbackService {
+ public:
+  GenerationService(Runtime& runtime, engine::Engine& engine)
+      : runtime_(runtime), engine_(engine) {}
+
+  grpc::ServerWriteReactor<v1::GenerateResponse>* Generate(
+      Context* context, const v1::GenerateRequest* request) override {
+    return StartGenerateCall(runtime_, engine_, context, *request);
+  }
+
+  Unary* OpenSession(Context* context, const v1::OpenSessionRequest* request,
+                     v1::Session* response) override {
+    const auto opened = std::make_shared<std::optional<engine::SessionId>>();
+    const std::string peer = PeerAddress(PeerName(context->peer()));
+    const auto open = [=, this](const access::Caller& caller) -> absl::Status {
+      ASSIGN_OR_RETURN(
+          *opened,
+          engine_.OpenSession(Decode(request->session()),
+                              {.peer = peer, .owner = caller.name(), .account = caller.account()}));
+      ASSIGN_OR_RETURN(const engine::SessionInfo info, engine_.GetSession(**opened));
+      *response = Encode(info);
+      return absl::OkStatus();
+    };
+    // Nobody else knows the session's id: it would hold its mounts until it expires.
+    const auto close = [this, opened] {
+      if (opened->has_value()) engine_.CloseSession(**opened).IgnoreError();
+    };
+    return RunOnPool(runtime_, "Generation/OpenSession", context, request, open, close);
+  }
+
+  Unary* GetSession(Context* context, const v1::GetSessionRequest* request,
+                    v1::Session* response) override {
+    return RunOnPool(runtime_, "Generation/GetSession", context, request,
+                     [this, request, response](const access::Caller& caller) -> absl::Status {
+                       ASSIGN_OR_RETURN(const engine::SessionInfo info,
+                                        GetOwnSession(engine_, caller, request->id()));
+                       *response = Encode(info);
+                       return absl::OkStatus();
+                     });
+  }
+
+  Unary* CloseSession(Context* context, const v1::CloseSessionRequest* request,
+                      v1::CloseSessionResponse*) override {
+    return RunOnPool(runtime_, "Generation/CloseSession", context, request,
+                     [this, request](const access::Caller& caller) -> absl::Status {
+                       RETURN_IF_ERROR(GetOwnSession(engine_, caller, request->id()).status());
+                       return engine_.CloseSession(engine::SessionId{request->id()});
+                     });
+  }
+
+  Unary* SaveSession(Context* context, const v1::SaveSessionRequest* request,
+                     v1::Document* response) override {
+    const auto start = [=, this](const Call& call,
+                                 Done done) -> std::shared_ptr<engine::RequestHandle> {
+      const auto handle = std::make_shared<LaterHandle>();
+      const engine::Origin origin{.peer = call.peer_address(),
+                                  .owner = call.caller().name(),
+                                  .account = call.caller().account()};
+      const absl::Status posted = runtime_.Post([=, this] {
+        handle->Set(engine_.SaveSession(
+            engine::SessionId{request->session_id()},
+            {.id = request->document_id(), .replace = request->replace(), .peer = origin.peer},
+            origin, [response, done](const absl::StatusOr<store::DocumentInfo>& document) {
+              if (document.ok()) *response = Encode(*document);
+              done(document.status());
+            }));
+      });
+      if (!posted.ok()) done(posted);
+      return handle;
+    };
+    const auto authorize = [=, this](const access::Caller& caller) -> absl::Status {
+      RETURN_IF_ERROR(Authorize(caller, *request));
+      return CheckOwnSession(engine_, caller, request->session_id());
+    };
+    return RunAuthorizedAsync(runtime_, "Generation/SaveSession", context, authorize, start);
+  }
+
+  Unary* Score(Context* context, const v1::ScoreRequest* request,
+               v1::ScoreResponse* response) override {
+    const auto start = [=, this](const Call& call,
+                                 Done done) -> std::shared_ptr<engine::RequestHandle> {
+      absl::StatusOr<engine::ScoreRequest> decoded = Decode(*request);
+      if (!decoded.ok()) {
+        done(decoded.status());
+        return nullptr;
+      }
+      decoded->deadline = call.deadline();
+      decoded->account = call.caller().account();
+      return engine_.Score(*std::move(decoded),
+                           [response, done](absl::StatusOr<engine::ScoreResult> result) {
+                             done(OrExhausted("an answer", [&] {
+                               if (result.ok()) *response = Encode(*result);
+                               return result.status();
+                             }));
+                           });
+    };
+    const auto authorize = [=, this](const access::Caller& caller) -> absl::Status {
+      RETURN_IF_ERROR(Authorize(caller, *request));
+      return CheckOwnSession(engine_, caller, request->session_id());
+    };
+    return RunAuthorizedAsync(runtime_, "Generation/Score", context, authorize, start);
+  }
+
+ private:
+  Runtime& runtime_;
+  engine::Engine& engine_;
+};
+
 }  // namespace
 
-grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::Generate(
-    grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
-  return StartGenerateCall(runtime_, engine_, context, *request);
-}
-
-grpc::ServerUnaryReactor* GenerationService::OpenSession(grpc::CallbackServerContext* context,
-                                                         const v1::OpenSessionRequest* request,
-                                                         v1::Session* response) {
-  const auto opened = std::make_shared<std::optional<engine::SessionId>>();
-  const std::string peer = PeerAddress(PeerName(context->peer()));
-  const auto open = [=, this](const access::Caller& caller) -> absl::Status {
-    ASSIGN_OR_RETURN(
-        *opened,
-        engine_.OpenSession(Decode(request->session()),
-                            {.peer = peer, .owner = caller.name(), .account = caller.account()}));
-    ASSIGN_OR_RETURN(const engine::SessionInfo info, engine_.GetSession(**opened));
-    *response = Encode(info);
-    return absl::OkStatus();
-  };
-  // Nobody else knows the session's id: it would hold its mounts until it expires.
-  const auto close = [this, opened] {
-    if (opened->has_value()) engine_.CloseSession(**opened).IgnoreError();
-  };
-  return RunOnPool(runtime_, "Generation/OpenSession", context, request, open, close);
-}
-
-grpc::ServerUnaryReactor* GenerationService::GetSession(grpc::CallbackServerContext* context,
-                                                        const v1::GetSessionRequest* request,
-                                                        v1::Session* response) {
-  return RunOnPool(runtime_, "Generation/GetSession", context, request,
-                   [this, request, response](const access::Caller& caller) -> absl::Status {
-                     ASSIGN_OR_RETURN(const engine::SessionInfo info,
-                                      GetOwnSession(engine_, caller, request->id()));
-                     *response = Encode(info);
-                     return absl::OkStatus();
-                   });
-}
-
-grpc::ServerUnaryReactor* GenerationService::CloseSession(grpc::CallbackServerContext* context,
-                                                          const v1::CloseSessionRequest* request,
-                                                          v1::CloseSessionResponse*) {
-  return RunOnPool(runtime_, "Generation/CloseSession", context, request,
-                   [this, request](const access::Caller& caller) -> absl::Status {
-                     RETURN_IF_ERROR(GetOwnSession(engine_, caller, request->id()).status());
-                     return engine_.CloseSession(engine::SessionId{request->id()});
-                   });
-}
-
-grpc::ServerUnaryReactor* GenerationService::SaveSession(grpc::CallbackServerContext* context,
-                                                         const v1::SaveSessionRequest* request,
-                                                         v1::Document* response) {
-  const auto start = [=, this](const Call& call,
-                               Done done) -> std::shared_ptr<engine::RequestHandle> {
-    const auto handle = std::make_shared<LaterHandle>();
-    const engine::Origin origin{.peer = call.peer_address(),
-                                .owner = call.caller().name(),
-                                .account = call.caller().account()};
-    const absl::Status posted = runtime_.Post([=, this] {
-      handle->Set(engine_.SaveSession(
-          engine::SessionId{request->session_id()},
-          {.id = request->document_id(), .replace = request->replace(), .peer = origin.peer},
-          origin, [response, done](const absl::StatusOr<store::DocumentInfo>& document) {
-            if (document.ok()) *response = Encode(*document);
-            done(document.status());
-          }));
-    });
-    if (!posted.ok()) done(posted);
-    return handle;
-  };
-  const auto authorize = [=, this](const access::Caller& caller) -> absl::Status {
-    RETURN_IF_ERROR(Authorize(caller, *request));
-    return CheckOwnSession(engine_, caller, request->session_id());
-  };
-  return RunAuthorizedAsync(runtime_, "Generation/SaveSession", context, authorize, start);
-}
-
-grpc::ServerUnaryReactor* GenerationService::Score(grpc::CallbackServerContext* context,
-                                                   const v1::ScoreRequest* request,
-                                                   v1::ScoreResponse* response) {
-  const auto start = [=, this](const Call& call,
-                               Done done) -> std::shared_ptr<engine::RequestHandle> {
-    absl::StatusOr<engine::ScoreRequest> decoded = Decode(*request);
-    if (!decoded.ok()) {
-      done(decoded.status());
-      return nullptr;
-    }
-    decoded->deadline = call.deadline();
-    decoded->account = call.caller().account();
-    return engine_.Score(*std::move(decoded),
-                         [response, done](absl::StatusOr<engine::ScoreResult> result) {
-                           done(OrExhausted("an answer", [&] {
-                             if (result.ok()) *response = Encode(*result);
-                             return result.status();
-                           }));
-                         });
-  };
-  const auto authorize = [=, this](const access::Caller& caller) -> absl::Status {
-    RETURN_IF_ERROR(Authorize(caller, *request));
-    return CheckOwnSession(engine_, caller, request->session_id());
-  };
-  return RunAuthorizedAsync(runtime_, "Generation/Score", context, authorize, start);
+std::unique_ptr<grpc::Service> MakeGenerationService(Runtime& runtime, engine::Engine& engine) {
+  return std::make_unique<GenerationService>(runtime, engine);
 }
 
 }  // namespace recollect::service

@@ -1,5 +1,3 @@
-#include "service/rpc/ingest_call.h"
-
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -13,6 +11,7 @@
 #include "base/status.h"
 #include "service/codec/codec.h"
 #include "service/limits.h"
+#include "service/rpc/services.h"
 #include "service/rpc/silence_alarm.h"
 
 namespace recollect::service {
@@ -24,7 +23,7 @@ namespace {
 // ahead.
 class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::IngestResponse> {
  public:
-  IngestCall(Runtime& runtime, engine::Engine& engine, grpc::CallbackServerContext* context)
+  IngestCall(Runtime& runtime, engine::Engine& engine, Context* context)
       : call_(runtime, kIngestMethod, context), engine_(engine) {
     if (absl::Status admitted = call_.Admit(MayIngest); !admitted.ok()) {
       End(admitted);
@@ -216,7 +215,7 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
 }  // namespace
 
 grpc::ServerBidiReactor<v1::IngestRequest, v1::IngestResponse>* StartIngestCall(
-    Runtime& runtime, engine::Engine& engine, grpc::CallbackServerContext* context) {
+    Runtime& runtime, engine::Engine& engine, Context* context) {
   return new IngestCall(runtime, engine, context);
 }
 

@@ -1,5 +1,3 @@
-#include "service/rpc/refresh_call.h"
-
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,6 +6,7 @@
 #include "base/memory.h"
 #include "base/sync/mutex.h"
 #include "service/codec/codec.h"
+#include "service/rpc/services.h"
 
 namespace recollect::service {
 namespace {
@@ -16,7 +15,7 @@ namespace {
 // misses some, and holds one message.
 class RefreshCall final : public grpc::ServerWriteReactor<v1::RefreshDocumentResponse> {
  public:
-  RefreshCall(Runtime& runtime, engine::Engine& engine, grpc::CallbackServerContext* context,
+  RefreshCall(Runtime& runtime, engine::Engine& engine, Context* context,
               const v1::RefreshDocumentRequest& request)
       : call_(runtime, "Documents/RefreshDocument", context), engine_(engine), id_(request.id()) {
     const auto authorize = [&](const access::Caller& caller) { return Authorize(caller, request); };
@@ -101,7 +100,7 @@ class RefreshCall final : public grpc::ServerWriteReactor<v1::RefreshDocumentRes
 }  // namespace
 
 grpc::ServerWriteReactor<v1::RefreshDocumentResponse>* StartRefreshCall(
-    Runtime& runtime, engine::Engine& engine, grpc::CallbackServerContext* context,
+    Runtime& runtime, engine::Engine& engine, Context* context,
     const v1::RefreshDocumentRequest& request) {
   return new RefreshCall(runtime, engine, context, request);
 }

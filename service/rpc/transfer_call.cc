@@ -1,5 +1,3 @@
-#include "service/rpc/transfer_call.h"
-
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -13,6 +11,7 @@
 #include "base/status.h"
 #include "service/codec/codec.h"
 #include "service/limits.h"
+#include "service/rpc/services.h"
 #include "service/rpc/silence_alarm.h"
 
 namespace recollect::service {
@@ -22,7 +21,7 @@ namespace {
 // a message and nothing more. The disk is waited for on threads of the pool.
 class ExportCall final : public grpc::ServerWriteReactor<v1::ExportDocumentResponse> {
  public:
-  ExportCall(Runtime& runtime, engine::Engine& engine, grpc::CallbackServerContext* context,
+  ExportCall(Runtime& runtime, engine::Engine& engine, Context* context,
              const v1::ExportDocumentRequest& request)
       : call_(runtime, "Documents/ExportDocument", context), engine_(engine), id_(request.id()) {
     const auto authorize = [&](const access::Caller& caller) { return Authorize(caller, request); };
@@ -92,7 +91,7 @@ class ExportCall final : public grpc::ServerWriteReactor<v1::ExportDocumentRespo
 class ImportCall final
     : public grpc::ServerBidiReactor<v1::ImportDocumentRequest, v1::ImportDocumentResponse> {
  public:
-  ImportCall(Runtime& runtime, engine::Engine& engine, grpc::CallbackServerContext* context)
+  ImportCall(Runtime& runtime, engine::Engine& engine, Context* context)
       : call_(runtime, "Documents/ImportDocument", context), engine_(engine) {
     if (absl::Status admitted = call_.Admit(MayImport); !admitted.ok()) {
       End(admitted);
@@ -213,13 +212,13 @@ class ImportCall final
 }  // namespace
 
 grpc::ServerWriteReactor<v1::ExportDocumentResponse>* StartExportCall(
-    Runtime& runtime, engine::Engine& engine, grpc::CallbackServerContext* context,
+    Runtime& runtime, engine::Engine& engine, Context* context,
     const v1::ExportDocumentRequest& request) {
   return new ExportCall(runtime, engine, context, request);
 }
 
 grpc::ServerBidiReactor<v1::ImportDocumentRequest, v1::ImportDocumentResponse>* StartImportCall(
-    Runtime& runtime, engine::Engine& engine, grpc::CallbackServerContext* context) {
+    Runtime& runtime, engine::Engine& engine, Context* context) {
   return new ImportCall(runtime, engine, context);
 }
 

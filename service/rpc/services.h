@@ -1,0 +1,40 @@
+// The RPC groups Documents, Generation and Admin, and the calls of them that are classes of their
+// own.
+#ifndef RECOLLECT_SERVICE_RPC_SERVICES_H_
+#define RECOLLECT_SERVICE_RPC_SERVICES_H_
+
+#include <memory>
+#include <string>
+
+#include "engine/engine.h"
+#include "grpcpp/impl/codegen/service_type.h"
+#include "recollect/v1/documents.pb.h"
+#include "recollect/v1/generation.pb.h"
+#include "service/rpc/call.h"
+
+namespace recollect::service {
+
+// Stateless. They borrow runtime and engine for their lives.
+std::unique_ptr<grpc::Service> MakeDocumentsService(Runtime& runtime, engine::Engine& engine);
+std::unique_ptr<grpc::Service> MakeGenerationService(Runtime& runtime, engine::Engine& engine);
+std::unique_ptr<grpc::Service> MakeAdminService(Runtime& runtime, engine::Engine& engine,
+                                                std::string model_name, std::string backup_dir);
+
+// A reactor deletes itself when gRPC is done with it.
+inline constexpr char kIngestMethod[] = "Documents/Ingest";
+grpc::ServerBidiReactor<v1::IngestRequest, v1::IngestResponse>* StartIngestCall(
+    Runtime& runtime, engine::Engine& engine, Context* context);
+grpc::ServerWriteReactor<v1::GenerateResponse>* StartGenerateCall(
+    Runtime& runtime, engine::Engine& engine, Context* context, const v1::GenerateRequest& request);
+grpc::ServerWriteReactor<v1::RefreshDocumentResponse>* StartRefreshCall(
+    Runtime& runtime, engine::Engine& engine, Context* context,
+    const v1::RefreshDocumentRequest& request);
+grpc::ServerWriteReactor<v1::ExportDocumentResponse>* StartExportCall(
+    Runtime& runtime, engine::Engine& engine, Context* context,
+    const v1::ExportDocumentRequest& request);
+grpc::ServerBidiReactor<v1::ImportDocumentRequest, v1::ImportDocumentResponse>* StartImportCall(
+    Runtime& runtime, engine::Engine& engine, Context* context);
+
+}  // namespace recollect::service
+
+#endif  // RECOLLECT_SERVICE_RPC_SERVICES_H_

@@ -103,6 +103,13 @@ class CudaBlock {
 #endif
   }
   // Adds to a sum in shared memory.
+  RECOLLECT_HD void AddTo(uint32_t* sum, uint32_t number) {
+#if defined(__CUDA_ARCH__)
+    atomicAdd(sum, number);
+#else
+    *sum += number;
+#endif
+  }
   RECOLLECT_HD void AddTo(uint64_t* sum, uint64_t number) {
 #if defined(__CUDA_ARCH__)
     atomicAdd(reinterpret_cast<unsigned long long*>(sum), number);

@@ -20,6 +20,7 @@
 #include "kernels/range_attention/range_attention_plan.h"
 #include "kernels/rope/rope_operation.h"
 #include "kernels/sample/sample_operation.h"
+#include "kernels/sparse_topk/sparse_topk_plan.h"
 #include "kernels/tile_attention/tile_attention_plan.h"
 
 namespace recollect::kernels {
@@ -30,8 +31,8 @@ namespace recollect::kernels {
   EACH(AddOp) EACH(BlockBoundsOp) EACH(BlockTopKOp) EACH(ConvertToBf16Op) EACH(CopyOp) \
   EACH(FeaturesOp) EACH(GatedScanOp) EACH(GcaOp) EACH(GeGluOp) EACH(GeluOp) EACH(GemmOp) \
   EACH(LandmarkTopKOp) EACH(LinearAttentionOp) EACH(MixPointedOp) EACH(RangeAttentionOp) \
-  EACH(RmsNormOp) EACH(RopeOp) EACH(SampleOp) EACH(SigmoidGateOp) EACH(SwiGluOp) \
-  EACH(TileAttentionOp) EACH(ZeroOp)
+  EACH(RmsNormOp) EACH(RopeOp) EACH(SampleOp) EACH(SigmoidGateOp) EACH(SparseTopKOp) \
+  EACH(SwiGluOp) EACH(TileAttentionOp) EACH(ZeroOp)
 // clang-format on
 
 // RECOLLECT_ALTERNATIVE puts a comma before each operation, so the list begins with void, which

@@ -174,18 +174,16 @@ RECOLLECT_HD void LandmarkPart(Block& block, LandmarkShared& shared, const Landm
   });
 }
 
-// Merges the parts' lists of one query. Places without a candidate get -1 and -infinity.
+// Writes the n best of `count` numbers in global memory, 0 among them standing for none. Places
+// without a candidate get -1 and -infinity.
 template <typename Block>
-RECOLLECT_HD void LandmarkMerge(Block& block, TopKList& list, const LandmarkTopKOp& op,
-                                int64_t query) {
-  const LandmarkTopKPlan& plan = op.plan;
-  const int n = plan.sizes.n;
-  const int64_t count = plan.parts * n;
+RECOLLECT_HD void MergeBest(Block& block, TopKList& list, const uint64_t* numbers, int64_t count,
+                            int n, int64_t* candidates, float* scores) {
   ClearList(block, list);
   for (int64_t step = 0; step < count; step += kTopKStep) {
     block.Phase([&](int t) {
       if (t >= kTopKStep || step + t >= count) return;
-      const uint64_t packed = PartialOf(op, query, 0)[step + t];
+      const uint64_t packed = numbers[step + t];
       if (IsBetterThanLast(list, n, packed)) Offer(block, list, packed);
     });
     SortIfFull(block, list, kTopKStep);
@@ -194,9 +192,18 @@ RECOLLECT_HD void LandmarkMerge(Block& block, TopKList& list, const LandmarkTopK
   block.Run([&](int t) {
     if (t >= n) return;
     const uint64_t packed = list.slots[t];
-    op.candidates[query * n + t] = packed == 0 ? -1 : CandidateOf(packed);
-    op.scores[query * n + t] = packed == 0 ? -Infinity() : ScoreOf(packed);
+    candidates[t] = packed == 0 ? -1 : CandidateOf(packed);
+    scores[t] = packed == 0 ? -Infinity() : ScoreOf(packed);
   });
+}
+
+// Merges the parts' lists of one query.
+template <typename Block>
+RECOLLECT_HD void LandmarkMerge(Block& block, TopKList& list, const LandmarkTopKOp& op,
+                                int64_t query) {
+  const int n = op.plan.sizes.n;
+  MergeBest(block, list, PartialOf(op, query, 0), op.plan.parts * n, n, op.candidates + query * n,
+            op.scores + query * n);
 }
 
 }  // namespace recollect::kernels::cuda

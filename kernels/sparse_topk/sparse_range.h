@@ -14,6 +14,7 @@
 #ifndef RECOLLECT_KERNELS_SPARSE_TOPK_SPARSE_RANGE_H_
 #define RECOLLECT_KERNELS_SPARSE_TOPK_SPARSE_RANGE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -34,6 +35,21 @@ struct SparseList {
   const uint16_t* blocks = nullptr;  // [count], in order; null: all
   const uint8_t* weights = nullptr;  // [count]
   int64_t count = 0;
+};
+
+// Where the parts of a range stand that Pack has made one array of. Borrows that array.
+struct SparseLists {
+  const int32_t* words = nullptr;        // [word_count] that have lists, in order
+  const uint32_t* begins = nullptr;      // [word_count + 1]: where their entries begin, and the end
+  const float* scales = nullptr;         // [blocks]; null: 1 each
+  const int32_t* everywhere = nullptr;   // [everywhere_count] that have weights of all blocks
+  const uint16_t* entries = nullptr;     // blocks, list after list
+  const uint8_t* weights = nullptr;      // of the entries
+  const uint8_t* all_weights = nullptr;  // [everywhere_count, blocks]
+  int32_t word_count = 0;
+  int32_t everywhere_count = 0;
+  int32_t blocks = 0;
+  friend bool operator==(const SparseLists&, const SparseLists&) = default;
 };
 
 // Immutable; thread-safe.
@@ -65,6 +81,11 @@ class SparseRange {
   int64_t bytes() const;  // in memory
   // Returns the most that bytes() can be for that many rows with `words` different words.
   static int64_t MaxBytes(int64_t rows, int64_t blocks, int64_t words);
+
+  // Returns all of the range as one array of at most bytes() bytes, for the memory of a device.
+  std::vector<std::byte> Pack() const;
+  // Returns where its parts are once it has been copied to `memory`, a multiple of 4 bytes.
+  SparseLists PackedAt(const void* memory) const;
 
  private:
   // The bytes of an entry of a list; a word with the weights of all blocks takes one byte a block.

@@ -21,30 +21,6 @@ constexpr int64_t kBatch = 1024;
 constexpr double kMostWeight = (1 << 18) - 1;
 static_assert(kMostWeight * SparseRange::kMaxBlockWeight < 4294967296.0);
 
-struct WholeTerm {
-  int32_t word = 0;
-  uint32_t weight = 0;
-};
-
-// A query in whole numbers.
-struct WholeQuery {
-  std::vector<WholeTerm> terms;
-  float scale = 0;
-};
-
-WholeQuery Rounded(std::span<const SparseTerm> terms) {
-  std::map<int32_t, double> weights;
-  for (const SparseTerm& term : terms) weights[term.word] += static_cast<double>(term.weight);
-  double most = 0;
-  for (const auto& [word, weight] : weights) most = std::max(most, weight);
-  WholeQuery query{{}, static_cast<float>(most / kMostWeight)};
-  for (const auto& [word, weight] : weights) {
-    const double whole = most > 0 ? std::round(weight / most * kMostWeight) : 0;
-    if (whole > 0) query.terms.push_back({word, static_cast<uint32_t>(whole)});
-  }
-  return query;
-}
-
 // The lists of the query's words.
 std::vector<SparsePart> PartsOf(const WholeQuery& query, const SparseRange& range) {
   std::vector<SparsePart> parts;
@@ -62,7 +38,7 @@ const float* ScalesOf(const SparseRange& range) {
 // One query's best so far; ranges come in order.
 class Searching {
  public:
-  Searching(std::span<const SparseTerm> terms, int n) : query_(Rounded(terms)), best_(n) {}
+  Searching(std::span<const SparseTerm> terms, int n) : query_(InWholeNumbers(terms)), best_(n) {}
 
   void Search(OpContext& ctx, const SparseRange& range, int64_t first) {
     const std::vector<SparsePart> parts = PartsOf(query_, range);
@@ -92,6 +68,19 @@ class Searching {
 
 }  // namespace
 
+WholeQuery InWholeNumbers(std::span<const SparseTerm> query) {
+  std::map<int32_t, double> weights;
+  for (const SparseTerm& term : query) weights[term.word] += static_cast<double>(term.weight);
+  double most = 0;
+  for (const auto& [word, weight] : weights) most = std::max(most, weight);
+  WholeQuery whole{{}, static_cast<float>(most / kMostWeight)};
+  for (const auto& [word, weight] : weights) {
+    const double rounded = most > 0 ? std::round(weight / most * kMostWeight) : 0;
+    if (rounded > 0) whole.terms.push_back({word, static_cast<uint32_t>(rounded)});
+  }
+  return whole;
+}
+
 void SparseScores(OpContext& ctx, const SparsePart* parts, int64_t count, const float* scales,
                   float query_scale, int64_t blocks, float* scores) {
   kSparseScores(ctx, parts, count, scales, query_scale, blocks, scores);
@@ -99,7 +88,7 @@ void SparseScores(OpContext& ctx, const SparsePart* parts, int64_t count, const 
 
 void SparseScoresOf(OpContext& ctx, std::span<const SparseTerm> query, const SparseRange& range,
                     float* scores) {
-  const WholeQuery whole = Rounded(query);
+  const WholeQuery whole = InWholeNumbers(query);
   const std::vector<SparsePart> parts = PartsOf(whole, range);
   SparseScores(ctx, parts.data(), std::ssize(parts), ScalesOf(range), whole.scale, range.blocks(),
                scores);

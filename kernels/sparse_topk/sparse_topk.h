@@ -27,6 +27,20 @@ struct SparseTerm {
   float weight = 0;  // finite, not negative
 };
 
+// A query in whole numbers of its scale.
+struct WholeTerm {
+  int32_t word = 0;
+  uint32_t weight = 0;  // from 1 to 2^18 - 1
+};
+
+struct WholeQuery {
+  std::vector<WholeTerm> terms;  // of different words, in order
+  float scale = 0;
+};
+
+// Returns the query as the search rounds it; terms that round to nothing are left out.
+WholeQuery InWholeNumbers(std::span<const SparseTerm> query);
+
 // A list and what its weights are multiplied by.
 struct SparsePart {
   SparseList list;

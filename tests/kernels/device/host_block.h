@@ -134,6 +134,7 @@ class HostBlock {
     Exchange(values, lanes, [](float a, float b) { return cuda::Max(a, b); });
   }
   int Increment(int* counter) { return (*counter)++; }
+  void AddTo(uint32_t* sum, uint32_t number) { *sum += number; }
   void AddTo(uint64_t* sum, uint64_t number) { *sum += number; }
   template <bool kTransposed, int kCount>
   void LoadMatrices(PerThread<const uint16_t*>& rows, PerThread<cuda::Words<kCount>>& to, int at) {

@@ -10,62 +10,20 @@
 #include <random>
 
 #include "kernels/sparse_topk/sparse_range.h"
-#include "tests/kernels/cpu/kernel_test_util.h"
+#include "tests/kernels/device/op_test.h"
+#include "tests/kernels/sparse_topk/sparse_topk_cases.h"
 
 namespace recollect::kernels {
 namespace {
 
+using sparse_cases::Best;
+using sparse_cases::Call;
+using sparse_cases::Query;
+using sparse_cases::RandomQuery;
+using sparse_cases::RandomRows;
+using sparse_cases::Rows;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using Best = std::vector<ScoredCandidate>;
-using Query = std::vector<SparseTerm>;
-
-// The rows of the blocks of one range.
-struct Rows {
-  explicit Rows(int32_t of) : word_count(of) {}
-  std::vector<int32_t> words;
-  std::vector<uint8_t> weights;
-  std::vector<int64_t> block_rows;
-  std::vector<float> scales;
-  int32_t word_count;
-
-  void Add(const std::vector<int32_t>& block) {
-    words.insert(words.end(), block.begin(), block.end());
-    block_rows.push_back(std::ssize(block));
-  }
-  SparseRange range() const {
-    return SparseRange::Make({words, weights, block_rows, scales, word_count});
-  }
-};
-
-// Words as texts have them: low numbers in most blocks, high ones in few.
-Rows RandomRows(int64_t blocks, bool weighted, uint32_t seed) {
-  std::mt19937 random(seed);
-  Rows rows(700);
-  for (int64_t block = 0; block < blocks; ++block) {
-    std::vector<int32_t> words(random() % 64);
-    for (int32_t& word : words) {
-      const double share = static_cast<double>(random() % 100000) / 100000;
-      word = static_cast<int32_t>(699 * share * share * share);
-    }
-    rows.Add(words);
-    if (weighted) rows.scales.push_back(0.25f + static_cast<float>(random() % 1000) / 300);
-  }
-  if (!weighted) return rows;
-  for (size_t i = 0; i < rows.words.size(); ++i) {
-    rows.weights.push_back(static_cast<uint8_t>(random() % 256));
-  }
-  return rows;
-}
-
-Query RandomQuery(size_t terms, uint32_t seed) {
-  std::mt19937 random(seed);
-  Query query(terms);
-  for (SparseTerm& term : query) {
-    term = {static_cast<int32_t>(random() % 720), static_cast<float>(random() % 1000) / 77};
-  }
-  return query;
-}
 
 // The formula of the header, block by block and row by row.
 Best AllScores(const std::vector<Rows>& all, const Query& query) {
@@ -96,21 +54,24 @@ Best AllScores(const std::vector<Rows>& all, const Query& query) {
   return best;
 }
 
-class SparseTopKTest : public ::testing::TestWithParam<Isa> {
+std::vector<const SparseRange*> Pointers(const std::vector<SparseRange>& ranges) {
+  std::vector<const SparseRange*> pointers;
+  for (const SparseRange& range : ranges) pointers.push_back(&range);
+  return pointers;
+}
+
+class SparseTopKTest : public OpTest<Call> {
  protected:
   std::vector<Best> TopOf(const std::vector<Rows>& all, const std::vector<Query>& queries, int n) {
     std::vector<SparseRange> ranges;
     for (const Rows& rows : all) ranges.push_back(rows.range());
-    std::vector<const SparseRange*> pointers;
-    for (const SparseRange& range : ranges) pointers.push_back(&range);
-    return SparseTopK(ctx_, queries, pointers, n);
+    return RunInAllWays({Pointers(ranges), queries, n});
   }
   Best TopOf(const Rows& rows, const Query& query, int n) {
     return TopOf(std::vector<Rows>{rows}, {query}, n)[0];
   }
-
-  OpContext ctx_{GetParam()};
 };
+class SparseTopKDeviceTest : public SparseTopKTest {};
 
 TEST_P(SparseTopKTest, AgreesWithSortingAllScores) {
   for (const bool weighted : {false, true}) {
@@ -199,8 +160,91 @@ TEST_P(SparseTopKTest, LargeSumsAreExact) {
                                 ScoredCandidate{1, 255.0f * 262143}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Isas, SparseTopKTest, ::testing::ValuesIn(RunnableIsas()),
-                         [](const auto& isa) { return IsaName(isa.param); });
+// The blocks of 16 million tokens, from which a hit is asked that the last slice has, and many that
+// are equal: every range is there several times.
+TEST_P(SparseTopKDeviceTest, HasTheHitsOfTheCpuAmongTheBlocksOf16MillionTokens) {
+  constexpr int64_t kBlocks = 290000;
+  std::vector<SparseRange> different;
+  for (uint32_t i = 0; i < 3; ++i) {
+    different.push_back(RandomRows(SparseRange::kMaxBlocks, i == 1, i).range());
+  }
+  Rows last = RandomRows(kBlocks % SparseRange::kMaxBlocks - 1, false, 9);
+  last.word_count = 701;
+  last.Add({700});
+  different.push_back(last.range());
+  Call call{{}, {RandomQuery(5, 1), RandomQuery(63, 2), {{700, 1.0f}}}, 64};
+  for (size_t i = 0; i < kBlocks / SparseRange::kMaxBlocks; ++i) {
+    call.ranges.push_back(&different[i % 3]);
+  }
+  call.ranges.push_back(&different[3]);
+  ASSERT_EQ(call.candidates(), kBlocks);
+  OpContext cpu;
+  const std::vector<Best> expected = RunOnCpu(cpu, call);
+  EXPECT_THAT(expected[2], ElementsAre(ScoredCandidate{kBlocks - 1, 1}));
+  EXPECT_EQ(RunOnDevice(*device_, call, 0), expected);
+}
+
+// Slices that are whole, end in the middle or have one block; more words than a tile; ties at the
+// end of a pass.
+TEST_P(SparseTopKDeviceTest, HasTheHitsOfTheCpuAtTheEdgesOfSlices) {
+  for (const int64_t blocks :
+       {kSliceBlocks - 1, kSliceBlocks, kSliceBlocks + 1, 3 * kSliceBlocks}) {
+    const SparseRange range = RandomRows(blocks, false, 3).range();
+    const Call call{
+        {&range, &range}, {RandomQuery(129, 1), RandomQuery(400, 2), RandomQuery(1, 8)}, 600};
+    OpContext cpu;
+    EXPECT_EQ(RunInAllWays(call), RunOnCpu(cpu, call)) << blocks;
+  }
+}
+
+TEST_P(SparseTopKDeviceTest, ADensePartIsAddedToTheScoreOfEveryBlock) {
+  constexpr int kWidth = 20;
+  std::vector<SparseRange> ranges;
+  for (const int64_t blocks : {300, 1, 2100}) {
+    ranges.push_back(RandomRows(blocks, true, static_cast<uint32_t>(blocks)).range());
+  }
+  Call call{Pointers(ranges), {RandomQuery(20, 1), RandomQuery(0, 2)}, 2500};
+  call.width = kWidth;
+  call.dense = Normals(2 * kWidth, 5);
+  for (const SparseRange& range : ranges) {
+    call.dense_keys.push_back(NormalBf16(range.blocks() * kWidth, 6));
+  }
+  const std::vector<Best> found = RunInAllWays(call);
+  OpContext scalar(Isa::kScalar);
+  for (size_t q = 0; q < found.size(); ++q) {
+    ASSERT_EQ(std::ssize(found[q]), call.candidates());
+    std::vector<float> expected;
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      const int64_t blocks = ranges[i].blocks();
+      std::vector<float> dense(static_cast<size_t>(blocks)), sparse(dense.size());
+      LandmarkScores(scalar, call.dense.data() + q * kWidth, kWidth, call.dense_keys[i].data(),
+                     blocks, dense.data());
+      SparseScoresOf(scalar, call.queries[q], ranges[i], sparse.data());
+      for (size_t block = 0; block < dense.size(); ++block) {
+        expected.push_back(dense[block] + sparse[block]);
+      }
+    }
+    for (size_t i = 0; i < found[q].size(); ++i) {
+      const float wanted = expected[static_cast<size_t>(found[q][i].candidate)];
+      EXPECT_CLOSE(found[q][i].score, wanted, 10 + std::abs(wanted), testing::kLandmarkFactor);
+      if (i > 0) {
+        EXPECT_LE(found[q][i].score, found[q][i - 1].score);
+      }
+    }
+  }
+}
+
+TEST_P(SparseTopKDeviceTest, NothingToSearchGivesNothing) {
+  const SparseRange empty = Rows(5).range();
+  for (const std::vector<const SparseRange*>& ranges :
+       {std::vector<const SparseRange*>{}, std::vector<const SparseRange*>{&empty, &empty}}) {
+    EXPECT_THAT(RunInAllWays({ranges, {{{1, 1.0f}}, {}}, 8}), ElementsAre(IsEmpty(), IsEmpty()));
+  }
+  EXPECT_THAT(RunInAllWays({{&empty}, {}, 8}), IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Runners, SparseTopKTest, ::testing::ValuesIn(Runners()), NameOfRunner);
+INSTANTIATE_TEST_SUITE_P(Runners, SparseTopKDeviceTest, ::testing::Values(Runner()), NameOfRunner);
 
 // The weight of a word in each block.
 std::vector<int> WeightsOf(const SparseRange& range, int32_t word) {
@@ -257,6 +301,34 @@ TEST(SparseRangeTest, SpreadGivesBlocksTheWordsOfTheirNeighbours) {
     ASSERT_EQ(range.blocks(), blocks - before - after);
     for (int32_t word = 0; word < rows.word_count; ++word) {
       EXPECT_EQ(WeightsOf(range, word), NearWeights(rows, word, before, after, some)) << word;
+    }
+  }
+}
+
+TEST(SparseRangeTest, PacksIntoOneArrayThatHasAllOfIt) {
+  for (const bool weighted : {false, true}) {
+    for (const int64_t blocks : {0, 1, 50, 3000}) {
+      const Rows rows = RandomRows(blocks, weighted, 7);
+      const SparseRange range = rows.range();
+      const std::vector<std::byte> packed = range.Pack();
+      EXPECT_LE(std::ssize(packed), range.bytes());
+      const SparseLists lists = range.PackedAt(packed.data());
+      ASSERT_EQ(lists.blocks, blocks);
+      EXPECT_EQ(lists.scales != nullptr, weighted && blocks > 0);
+      for (int32_t i = 0; i < lists.word_count; ++i) {
+        const SparseList list = range.list(lists.words[i]);
+        const uint32_t begin = lists.begins[i];
+        ASSERT_EQ(list.count, lists.begins[i + 1] - begin);
+        EXPECT_TRUE(std::equal(list.blocks, list.blocks + list.count, lists.entries + begin));
+        EXPECT_TRUE(std::equal(list.weights, list.weights + list.count, lists.weights + begin));
+      }
+      for (int32_t i = 0; i < lists.everywhere_count; ++i) {
+        const SparseList list = range.list(lists.everywhere[i]);
+        EXPECT_TRUE(
+            std::equal(list.weights, list.weights + blocks, lists.all_weights + i * blocks));
+      }
+      if (lists.scales == nullptr) continue;
+      EXPECT_TRUE(std::equal(lists.scales, lists.scales + blocks, range.scales().begin()));
     }
   }
 }

@@ -1,6 +1,6 @@
 #include "kernels/cuda/cuda_status.h"
+#include "kernels/gca/gca_ahead_kernel.h"
 #include "kernels/gca/gca_cuda.h"
-#include "kernels/gca/gca_kernel.h"
 
 namespace recollect::kernels {
 namespace {
@@ -25,6 +25,15 @@ __global__ void __launch_bounds__(cuda::kGcaThreads) TilesKernel(const GcaOp op)
                  static_cast<int>(blockIdx.z));
 }
 
+// By group, so blockIdx.z is 0. Four blocks a multiprocessor: 16 warps, and half of what it can
+// load is on its way.
+__global__ void __launch_bounds__(cuda::kGcaThreads, 4) TilesAheadKernel(const GcaOp op) {
+  __shared__ cuda::GcaAheadShared shared;
+  static_assert(sizeof(shared) <= cuda::kPlainSharedBytes);
+  CudaBlock block;
+  cuda::GcaTilesAhead(block, shared, op, blockIdx.x, static_cast<int>(blockIdx.y));
+}
+
 // blockIdx.x: the group.
 __global__ void __launch_bounds__(cuda::kGcaAddThreads) AddKernel(const GcaOp op) {
   CudaBlock block;
@@ -33,7 +42,8 @@ __global__ void __launch_bounds__(cuda::kGcaAddThreads) AddKernel(const GcaOp op
 
 auto* KernelOf(const GcaPlan& plan) {
   if (plan.q_dtype == DType::kFloat32) return &RowsKernel;
-  return plan.shape.head_dim <= 64 ? &TilesKernel<4> : &TilesKernel<8>;
+  if (plan.shape.head_dim > cuda::kAheadDim) return &TilesKernel<8>;
+  return plan.strategy == GcaPlan::Strategy::kByGroup ? &TilesAheadKernel : &TilesKernel<4>;
 }
 
 }  // namespace

@@ -218,64 +218,56 @@ RECOLLECT_HD void GcaSoftmax(Block& block, const GcaPlan& plan, int keys, float 
   });
 }
 
-// kDimSteps * 16 >= head_dim. A chunk's values are loaded while its scores are computed, and the
-// next chunk's keys while its values are added.
+// Turns the scores of a chunk's keys into p_j, rounded to Bf16, and the factors of Σ p_j V_j.
 template <int kDimSteps, typename Block>
-RECOLLECT_HD void GcaTiles(Block& block, AttentionTile<kDimSteps>& tile, const GcaOp& op, int64_t g,
-                           int head, int chunk) {
-  const GcaShape& shape = op.plan.shape;
-  const GcaShare share = ShareOf(op, g, head, chunk);
-  const uint16_t* const q = static_cast<const uint16_t*>(op.q) + share.first;
-  const int dim = shape.head_dim, warps = (share.rows + kTileRows - 1) / kTileRows;
-  const auto stage = [&](const Bf16* memory, int rows, uint16_t* to) {
-    BeginTile<kDimSteps>(block, kGcaThreads, MemoryRow(memory, shape, share.kv_head, 0),
-                         static_cast<int64_t>(shape.kv_heads) * dim, 0, rows, dim,
-                         RowsAligned(memory, shape), to);
-  };
-  const auto stage_keys = [&](int64_t e) {
-    if (e < share.end) stage(op.chunks[e].keys, op.chunks[e].rows, tile.keys);
-  };
-  TileQueries<Block, kDimSteps> queries(block);
+RECOLLECT_HD void GcaProbabilities(
+    Block& block, const GcaPlan& plan, const AttentionTile<kDimSteps>& tile, int keys, float weight,
+    TileQueries<Block, kDimSteps>& queries,
+    typename Block::template PerThread<Words<kTileScores / 2>>& probabilities,
+    typename Block::template PerThread<Floats<2>>& factors) {
   TileSums<Block> scores(block);
-  typename Block::template PerThread<Words<kTileScores / 2>> probabilities(block);
-  typename Block::template PerThread<Floats<2>> factors(block);
+  TileScores(block, queries, tile, scores);
+  GcaSoftmax(block, plan, keys, weight, scores, factors);
+  block.Run([&](int t) { probabilities[t] = PackTile(scores[t]); });
+}
+
+// Adds a chunk's o to each thread's totals.
+template <int kDimSteps, typename Block>
+RECOLLECT_HD void GcaAddValues(
+    Block& block, const AttentionTile<kDimSteps>& tile,
+    typename Block::template PerThread<Words<kTileScores / 2>>& probabilities,
+    typename Block::template PerThread<Floats<2>>& factors, TileOutputs<Block, kDimSteps>& totals) {
   typename Block::template PerThread<Floats<8>> outputs(block);
-  TileOutputs<Block, kDimSteps> totals(block);
-  stage_keys(share.begin);
-  block.Run([&](int t) {
-    const auto row_of = [&](int row) { return row < share.rows ? q + row * share.width : nullptr; };
-    LoadTileQueries<kDimSteps>(t, dim, row_of, queries[t]);
-    totals[t] = {};
-  });
-  for (int64_t e = share.begin; e < share.end; ++e) {
-    const MemoryView memory = op.chunks[e];
-    const float weight = op.weights[e];
-    block.AwaitCopies();
-    block.Barrier();
-    stage(memory.values, memory.rows, tile.values);
-    block.FirstWarps(warps, [&](Block& some) {
-      TileScores(some, queries, tile, scores);
-      GcaSoftmax(some, op.plan, memory.rows, weight, scores, factors);
-      some.Run([&](int t) { probabilities[t] = PackTile(scores[t]); });
-    });
-    block.AwaitCopies();
-    block.Barrier();
-    stage_keys(e + 1);
-    block.FirstWarps(warps, [&](Block& some) {
+  RECOLLECT_UNROLL
+  for (int pair = 0; pair < kDimSteps; ++pair) {
+    block.Run([&](int t) { outputs[t] = {}; });
+    TileValuesOf(block, probabilities, tile, pair, outputs, 0);
+    block.Run([&](int t) {
       RECOLLECT_UNROLL
-      for (int pair = 0; pair < kDimSteps; ++pair) {
-        some.Run([&](int t) { outputs[t] = {}; });
-        TileValuesOf(some, probabilities, tile, pair, outputs, 0);
-        some.Run([&](int t) {
-          RECOLLECT_UNROLL
-          for (int i = 0; i < 8; ++i) {
-            float& total = totals[t].v[8 * pair + i];
-            total = Add(total, Mul(outputs[t].v[i], factors[t].v[i / 2 % 2]));
-          }
-        });
+      for (int i = 0; i < 8; ++i) {
+        float& total = totals[t].v[8 * pair + i];
+        total = Add(total, Mul(outputs[t].v[i], factors[t].v[i / 2 % 2]));
       }
     });
   }
+}
+
+// Loads the rows of a share, and sets the totals to 0.
+template <int kDimSteps, typename Block>
+RECOLLECT_HD void GcaBegin(Block& block, const GcaOp& op, const GcaShare& share,
+                           TileQueries<Block, kDimSteps>& queries,
+                           TileOutputs<Block, kDimSteps>& totals) {
+  const uint16_t* const q = static_cast<const uint16_t*>(op.q) + share.first;
+  block.Run([&](int t) {
+    const auto row_of = [&](int row) { return row < share.rows ? q + row * share.width : nullptr; };
+    LoadTileQueries<kDimSteps>(t, op.plan.shape.head_dim, row_of, queries[t]);
+    totals[t] = {};
+  });
+}
+
+template <int kDimSteps, typename Block>
+RECOLLECT_HD void GcaEnd(Block& block, int dim, const GcaShare& share,
+                         TileOutputs<Block, kDimSteps>& totals) {
   block.Run([&](int t) {
     RECOLLECT_UNROLL
     for (int i = 0; i < 8 * kDimSteps; ++i) {
@@ -283,6 +275,53 @@ RECOLLECT_HD void GcaTiles(Block& block, AttentionTile<kDimSteps>& tile, const G
       if (row < share.rows && d < dim) share.out[row * share.stride + d] = totals[t].v[i];
     }
   });
+}
+
+// Begins to copy one head of a chunk's keys or values to shared memory.
+template <int kDimSteps, typename Block>
+RECOLLECT_HD void GcaStage(Block& block, const GcaShape& shape, int kv_head, const Bf16* memory,
+                           int rows, uint16_t* to) {
+  BeginTile<kDimSteps>(block, kGcaThreads, MemoryRow(memory, shape, kv_head, 0),
+                       static_cast<int64_t>(shape.kv_heads) * shape.head_dim, 0, rows,
+                       shape.head_dim, RowsAligned(memory, shape), to);
+}
+
+// kDimSteps * 16 >= head_dim. A chunk's values are loaded while its scores are computed, and the
+// next chunk's keys while its values are added.
+template <int kDimSteps, typename Block>
+RECOLLECT_HD void GcaTiles(Block& block, AttentionTile<kDimSteps>& tile, const GcaOp& op, int64_t g,
+                           int head, int chunk) {
+  const GcaShape& shape = op.plan.shape;
+  const GcaShare share = ShareOf(op, g, head, chunk);
+  const int warps = (share.rows + kTileRows - 1) / kTileRows;
+  const auto stage_keys = [&](int64_t e) {
+    if (e >= share.end) return;
+    GcaStage<kDimSteps>(block, shape, share.kv_head, op.chunks[e].keys, op.chunks[e].rows,
+                        tile.keys);
+  };
+  TileQueries<Block, kDimSteps> queries(block);
+  typename Block::template PerThread<Words<kTileScores / 2>> probabilities(block);
+  typename Block::template PerThread<Floats<2>> factors(block);
+  TileOutputs<Block, kDimSteps> totals(block);
+  stage_keys(share.begin);
+  GcaBegin<kDimSteps>(block, op, share, queries, totals);
+  for (int64_t e = share.begin; e < share.end; ++e) {
+    const MemoryView memory = op.chunks[e];
+    const float weight = op.weights[e];
+    block.AwaitCopies();
+    block.Barrier();
+    GcaStage<kDimSteps>(block, shape, share.kv_head, memory.values, memory.rows, tile.values);
+    block.FirstWarps(warps, [&](Block& some) {
+      GcaProbabilities(some, op.plan, tile, memory.rows, weight, queries, probabilities, factors);
+    });
+    block.AwaitCopies();
+    block.Barrier();
+    stage_keys(e + 1);
+    block.FirstWarps(warps, [&](Block& some) {
+      GcaAddValues<kDimSteps>(some, tile, probabilities, factors, totals);
+    });
+  }
+  GcaEnd<kDimSteps>(block, shape.head_dim, share, totals);
 }
 
 // ---- By chunk ----------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 #include <span>
 
 #include "base/status.h"
-#include "kernels/gca/gca_kernel.h"
+#include "kernels/gca/gca_ahead_kernel.h"
 #include "tests/kernels/device/host_launches.h"
 
 namespace recollect::kernels {
@@ -16,6 +16,15 @@ void GcaTilesOnHost(HostOrder order, int64_t blocks, const GcaOp& op, int64_t ch
     cuda::GcaTiles(block, tile, op, i / chunks / heads, static_cast<int>(i / chunks % heads),
                    static_cast<int>(i % chunks));
   });
+}
+
+void GcaTilesAheadOnHost(HostOrder order, int64_t blocks, const GcaOp& op) {
+  const int64_t heads = op.plan.shape.heads;
+  RunBlocks<cuda::GcaAheadShared>(order, blocks, cuda::kGcaThreads,
+                                  [&](HostBlock& block, cuda::GcaAheadShared& shared, int64_t i) {
+                                    cuda::GcaTilesAhead(block, shared, op, i / heads,
+                                                        static_cast<int>(i % heads));
+                                  });
 }
 
 }  // namespace
@@ -37,10 +46,12 @@ absl::Status OnHost(HostOrder order, const GcaOp& op) {
                                                    static_cast<int>(i / chunks_each % heads),
                                                    static_cast<int>(i % chunks_each));
                                    });
-  } else if (plan.shape.head_dim <= 64) {
+  } else if (plan.shape.head_dim > cuda::kAheadDim) {
+    GcaTilesOnHost<8>(order, blocks, op, chunks_each);
+  } else if (by_chunk) {
     GcaTilesOnHost<4>(order, blocks, op, chunks_each);
   } else {
-    GcaTilesOnHost<8>(order, blocks, op, chunks_each);
+    GcaTilesAheadOnHost(order, blocks, op);
   }
   if (!by_chunk) return absl::OkStatus();
   RunBlocks<NoShared>(

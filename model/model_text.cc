@@ -43,7 +43,7 @@ absl::Status TakeVocabulary(BpeVocabulary vocabulary, const ModelConfig& config,
 }
 
 void TakeTemplate(std::string_view jinja, ModelText& text) {
-  auto chat = ChatTemplate::Recognize(jinja, *text.tokenizer);
+  auto chat = ChatTemplate::Recognize(jinja, *text.tokenizer, text.begin_token.has_value());
   text.no_chat = chat.status();
   if (chat.ok()) text.chat = *std::move(chat);
 }

@@ -8,7 +8,8 @@
 namespace recollect::model {
 namespace {
 
-constexpr std::string_view kNames[] = {"chatml", "llama3", "qwen", "gemma", "mistral"};
+constexpr std::string_view kNames[] = {"chatml",  "llama3", "qwen",  "gemma",
+                                       "mistral", "llama2", "zephyr"};
 
 ChatFormat ChatMl() {
   ChatFormat format;
@@ -54,6 +55,7 @@ ChatFormat Gemma() {
   format.controls = {"<start_of_turn>", "<end_of_turn>"};
   format.ends = {"<end_of_turn>", "<eos>"};
   format.begins = true;
+  format.system = {"", "\n\n"};
   format.user = {"<start_of_turn>user\n", "<end_of_turn>\n"};
   format.assistant = {"<start_of_turn>model\n", "<end_of_turn>\n"};
   format.opening = "<start_of_turn>model\n";
@@ -66,13 +68,42 @@ ChatFormat Gemma() {
 ChatFormat Mistral() {
   ChatFormat format;
   format.name = "mistral";
-  format.controls = {"[INST]", "[/INST]", "</s>"};
+  format.controls = {"</s>"};
+  format.marks = {"[INST]", "[/INST]"};
   format.ends = {"</s>"};
   format.begins = true;
+  format.system = {"", "\n\n"};
   format.user = {"[INST] ", " [/INST]"};
   format.assistant = {"", "</s>"};
   format.takes_system = false;
   format.alternates = true;
+  return format;
+}
+
+// Each of a user's messages begins with the begin token.
+ChatFormat Llama2() {
+  ChatFormat format = Mistral();
+  format.name = "llama2";
+  format.controls = {"<s>", "</s>"};
+  format.begins = false;
+  format.system = {"<<SYS>>\n", "\n<</SYS>>\n\n"};
+  format.user = {"<s>[INST] ", " [/INST]"};
+  format.assistant = {" ", " </s>"};
+  format.system_in_user = format.takes_system = true;
+  format.trims = format.trims_after_system = true;
+  return format;
+}
+
+ChatFormat Zephyr() {
+  ChatFormat format;
+  format.name = "zephyr";
+  format.controls = {"</s>"};
+  format.marks = {"<|system|>", "<|user|>", "<|assistant|>"};
+  format.ends = {"</s>"};
+  format.system = {"<|system|>\n", "</s>\n"};
+  format.user = {"<|user|>\n", "</s>\n"};
+  format.assistant = {"<|assistant|>\n", "</s>\n"};
+  format.opening = "<|assistant|>\n";
   return format;
 }
 
@@ -92,7 +123,21 @@ class JinjaText {
     return Has(absl::StrCat("'", std::string(text), "'")) ||
            Has(absl::StrCat("\"", std::string(text), "\""));
   }
-  bool TrimsContent() const { return HasJoined("content]|trim") || HasJoined("content|trim"); }
+  bool TrimsContent() const {
+    return HasJoined("content]|trim") || HasJoined("content|trim") || HasJoined("content.strip()");
+  }
+  // Whether a quoted space is added before or after this text.
+  bool AddsSpace(std::string_view before, std::string_view after) const {
+    for (const char* space : {"' '", "\" \""}) {
+      for (const char* plus : {" + ", "  + "}) {
+        if (Has(absl::StrCat(std::string(before), before.empty() ? "" : plus, space,
+                             after.empty() ? "" : plus, std::string(after)))) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
 
   // The text between `before` and the next `after`, of the first place where it is not empty and
   // has no quotes: a part of one literal.
@@ -157,25 +202,58 @@ std::optional<ChatFormat> RecognizeGemma(const JinjaText& jinja) {
   return format;
 }
 
-std::optional<ChatFormat> RecognizeMistral(const JinjaText& jinja) {
-  // Llama 2 writes [INST] too, and a system message in a way of its own.
-  if (jinja.Has("<<SYS>>") || !jinja.Has("[/INST]") || !jinja.Has("eos_token")) return std::nullopt;
-  ChatFormat format = Mistral();
-  format.begins = jinja.Has("bos_token");
+// The texts around the messages of the templates that write [INST].
+void ReadInstructions(const JinjaText& jinja, ChatFormat& format) {
   std::string_view before = "[INST]", after = "[/INST]";
   for (const std::string_view spaced : {"[INST] ", " [INST] "}) {
     if (jinja.HasQuoted(spaced)) before = spaced;
   }
   if (jinja.HasQuoted(" [/INST]")) after = " [/INST]";
   format.user = {std::string(before), std::string(after)};
-  for (const char* content : {"message['content']", "message[\"content\"]", "message.content"}) {
-    for (const char* space : {"' ' + ", "\" \" + "}) {
-      if (jinja.Has(absl::StrCat(space, content))) format.assistant.before.assign(1, ' ');
-    }
+  format.assistant = {"", "</s>"};
+  for (const char* content :
+       {"message['content']", "message[\"content\"]", "message.content", "content.strip()"}) {
+    if (jinja.AddsSpace("", content)) format.assistant.before = " ";
   }
-  if (jinja.Has("eos_token + ' '") || jinja.Has("eos_token + \" \""))
-    format.assistant.after.push_back(' ');
+}
+
+std::optional<ChatFormat> RecognizeMistral(const JinjaText& jinja) {
+  if (!jinja.Has("[/INST]") || !jinja.Has("eos_token")) return std::nullopt;
+  ChatFormat format = Mistral();
+  format.begins = jinja.Has("bos_token");
+  ReadInstructions(jinja, format);
+  if (jinja.AddsSpace("eos_token", "")) format.assistant.after.push_back(' ');
+  format.trims_answers = jinja.HasJoined("content]|trimeos_token");
   format.system_in_user = format.takes_system = jinja.Has("system_message");
+  return format;
+}
+
+std::optional<ChatFormat> RecognizeLlama2(const JinjaText& jinja) {
+  // Some have a system message of their own for conversations without one.
+  if (!jinja.HasJoined("<<SYS>>\nsystem_message\n<</SYS>>\n\n") || !jinja.Has("[/INST]") ||
+      !jinja.Has("eos_token") || jinja.HasJoined("true==true")) {
+    return std::nullopt;
+  }
+  ChatFormat format = Llama2();
+  ReadInstructions(jinja, format);
+  const bool each = jinja.HasJoined("bos_token[INST]");
+  if (each) format.user.before.insert(0, "<s>");
+  format.begins = !each && jinja.Has("bos_token");
+  if (jinja.AddsSpace("", "eos_token")) format.assistant.after.insert(0, " ");
+  format.trims = format.trims_after_system = jinja.TrimsContent();
+  return format;
+}
+
+std::optional<ChatFormat> RecognizeZephyr(const JinjaText& jinja) {
+  for (const char* role : {"<|system|>", "<|user|>", "<|assistant|>"}) {
+    if (!jinja.HasJoined(absl::StrCat(role, "\nmessage[content]eos_token}}\n")))
+      return std::nullopt;
+  }
+  if (!jinja.HasJoined("{{<|assistant|>}}\n") && !jinja.HasJoined("{{<|assistant|>\n}}")) {
+    return std::nullopt;
+  }
+  ChatFormat format = Zephyr();
+  format.begins = jinja.Has("bos_token");
   return format;
 }
 
@@ -189,6 +267,8 @@ std::optional<ChatFormat> NamedChatFormat(std::string_view name) {
   if (name == "qwen") return Qwen();
   if (name == "gemma") return Gemma();
   if (name == "mistral") return Mistral();
+  if (name == "llama2") return Llama2();
+  if (name == "zephyr") return Zephyr();
   return std::nullopt;
 }
 
@@ -197,7 +277,10 @@ std::optional<ChatFormat> RecognizeChatFormat(std::string_view jinja) {
   if (text.Has("<|im_start|>")) return RecognizeChatMl(text);
   if (text.Has("<|start_header_id|>")) return RecognizeLlama3(text);
   if (text.Has("<start_of_turn>")) return RecognizeGemma(text);
+  // Both write [INST]; LLaMA 2's also marks a system message.
+  if (text.Has("<<SYS>>")) return RecognizeLlama2(text);
   if (text.Has("[INST]")) return RecognizeMistral(text);
+  if (text.Has("<|user|>")) return RecognizeZephyr(text);
   return std::nullopt;
 }
 

@@ -20,18 +20,21 @@ struct ChatAround {
 // A format as text.
 struct ChatFormat {
   std::string_view name;
-  // The control tokens that occur below. Names in brackets, like [INST], may also be text.
-  std::vector<std::string_view> controls;
+  std::vector<std::string_view> controls;  // the control tokens that occur below
+  // Marks that are control tokens where the tokenizer has them, and else text.
+  std::vector<std::string_view> marks;
   std::vector<std::string_view> ends;  // tokens that end an answer, the first one in `assistant`
   bool begins = false;                 // with the tokenizer's begin token
   ChatAround system, user, assistant;
   std::string default_system;  // a whole message, put where a conversation has no system message
   std::string opening;         // of the answer
-  // A system message is put in front of the first user's message, with an empty line between them.
+  // A system message, with its texts around it, is put in front of the first user's content.
   bool system_in_user = false;
   bool takes_system = true;
   bool alternates = false;  // user and assistant in turn, nothing else
-  bool trims = false;       // whitespace around a message is dropped
+  // Whitespace around a message is dropped: around all, only around the assistant's, and of a
+  // user's that has the system's in front only behind it.
+  bool trims = false, trims_answers = false, trims_after_system = false;
 };
 
 // Finds a format by name.

@@ -14,6 +14,8 @@
 namespace recollect::model {
 namespace {
 
+constexpr std::string_view kBeginName = "<s>";  // as LLaMA 2's format names it
+
 // A control token, or text that no control token parts.
 struct Part {
   std::optional<int32_t> control;
@@ -33,17 +35,24 @@ void Append(const Parts& added, Parts& parts) {
   }
 }
 
-// A control token that a tokenizer without it writes as text: Mistral's first formats did.
-bool MayBeText(std::string_view control) { return control.starts_with('['); }
+// The control tokens in the texts of a format: of its marks those that the tokenizer has. Mistral's
+// first formats wrote theirs as text.
+std::vector<std::string_view> ControlsOf(const ChatFormat& format, const Tokenizer& tokenizer) {
+  std::vector<std::string_view> controls = format.controls;
+  for (const std::string_view mark : format.marks) {
+    if (tokenizer.ControlToken(mark).has_value()) controls.push_back(mark);
+  }
+  return controls;
+}
 
 absl::StatusOr<Parts> TakeApart(std::string_view text, const ChatFormat& format,
                                 const Tokenizer& tokenizer) {
   Parts parts;
+  const std::vector<std::string_view> controls = ControlsOf(format, tokenizer);
   while (!text.empty()) {
     size_t at = text.npos;
     std::string_view name;
-    for (const std::string_view control : format.controls) {
-      if (MayBeText(control) && !tokenizer.ControlToken(control).has_value()) continue;
+    for (const std::string_view control : controls) {
       if (const size_t found = text.find(control); found < at) {
         at = found;
         name = control;
@@ -128,9 +137,14 @@ struct ChatTemplate::State {
   std::string name;
   Parts begin, default_system;
   Around system, user, assistant;
+  std::string system_before, system_after;  // with system_in_user
   std::vector<int32_t> opening, closing, ends;
-  bool system_in_user = false, takes_system = true, alternates = false, trims = false;
+  bool system_in_user = false, takes_system = true, alternates = false;
+  bool trims = false, trims_answers = false, trims_after_system = false;
 
+  bool Trims(ChatRole role) const {
+    return trims || (trims_answers && role == ChatRole::kAssistant);
+  }
   const Around& Of(ChatRole role) const {
     return role == ChatRole::kSystem ? system : role == ChatRole::kUser ? user : assistant;
   }
@@ -141,7 +155,7 @@ struct ChatTemplate::State {
 };
 
 absl::Status ChatTemplate::State::CheckContent(size_t index, const ChatMessage& message) const {
-  const std::string_view content = trims ? Trimmed(message.content) : message.content;
+  const std::string_view content = Trims(message.role) ? Trimmed(message.content) : message.content;
   if (content.empty() && message.role != ChatRole::kAssistant) {
     return absl::InvalidArgumentError(absl::StrCat("message ", index, " (", Whose(message.role),
                                                    ") is empty, expected some text"));
@@ -181,9 +195,15 @@ absl::Status ChatTemplate::State::CheckOrder(std::span<const ChatMessage> messag
 
 Parts ChatTemplate::State::Message(const ChatMessage& message, std::string_view prefix) const {
   const Around& around = Of(message.role);
-  const std::string_view content = trims ? Trimmed(message.content) : message.content;
+  const std::string whole = absl::StrCat(std::string(prefix), message.content);
+  const bool together = prefix.empty() || trims_after_system;
+  std::string content = whole;
+  if (Trims(message.role)) {
+    content = together ? std::string(Trimmed(whole))
+                       : absl::StrCat(std::string(prefix), std::string(Trimmed(message.content)));
+  }
   Parts parts = around.before;
-  Append({{std::nullopt, absl::StrCat(std::string(prefix), std::string(content))}}, parts);
+  Append({{std::nullopt, content}}, parts);
   Append(around.after, parts);
   return parts;
 }
@@ -198,6 +218,10 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Create(const ChatFormat& format,
   state->takes_system = format.takes_system;
   state->alternates = format.alternates;
   state->trims = format.trims;
+  state->trims_answers = format.trims_answers;
+  state->trims_after_system = format.trims_after_system;
+  state->system_before = format.system.before;
+  state->system_after = format.system.after;
   if (format.begins) {
     const std::optional<int32_t> begin = tokenizer.BeginToken();
     if (!begin.has_value()) {
@@ -221,8 +245,12 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Create(const ChatFormat& format,
     ASSIGN_OR_RETURN(parts, TakeApart(text, format, tokenizer));
   }
   ASSIGN_OR_RETURN(state->opening, EncodeParts(tokenizer, opening, /*continues=*/true));
+  // What comes before the end belongs to the answer: LLaMA 2's ends with a space.
+  const Parts& after = state->assistant.after;
+  const auto from = std::find_if(after.begin(), after.end(),
+                                 [](const Part& part) { return part.control.has_value(); });
   ASSIGN_OR_RETURN(state->closing,
-                   EncodeParts(tokenizer, state->assistant.after, /*continues=*/true));
+                   EncodeParts(tokenizer, Parts(from, after.end()), /*continues=*/true));
   for (const std::string_view end : format.ends) {
     if (const auto id = tokenizer.ControlToken(end); id.has_value()) state->ends.push_back(*id);
   }
@@ -230,9 +258,13 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Create(const ChatFormat& format,
 }
 
 absl::StatusOr<ChatTemplate> ChatTemplate::Recognize(std::string_view jinja,
-                                                     const Tokenizer& tokenizer) {
-  const std::optional<ChatFormat> format = RecognizeChatFormat(jinja);
-  if (format.has_value()) return Create(*format, tokenizer);
+                                                     const Tokenizer& tokenizer, bool begins) {
+  std::optional<ChatFormat> format = RecognizeChatFormat(jinja);
+  if (format.has_value()) {
+    const bool own = format->user.before.starts_with(kBeginName);
+    format->begins = !own && (format->begins || begins);
+    return Create(*format, tokenizer);
+  }
   constexpr size_t kMaxShown = 80;  // bytes
   return absl::InvalidArgumentError(
       absl::StrCat("the model's chat template is not a known one: ", Quoted(jinja, kMaxShown),
@@ -267,7 +299,7 @@ absl::StatusOr<RenderedChat> ChatTemplate::RenderWithEnds(
   if (!has_system) Append(state_->default_system, parts);
   for (const ChatMessage& message : messages) {
     if (message.role == ChatRole::kSystem && state_->system_in_user) {
-      prefix = absl::StrCat(message.content, "\n\n");
+      prefix = absl::StrCat(state_->system_before, message.content, state_->system_after);
     } else {
       Append(state_->Message(message, prefix), parts);
       ASSIGN_OR_RETURN(const std::vector<int32_t> ids,

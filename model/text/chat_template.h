@@ -1,5 +1,5 @@
 // Renders a conversation as a chat model's file wants it: with the control tokens and role names
-// around the messages. Five formats are known; a model's own Jinja text is recognised by what it
+// around the messages. Seven formats are known; a model's own Jinja text is recognised by what it
 // contains, never run.
 //
 //   ASSIGN_OR_RETURN(const auto chat, ChatTemplate::Recognize(jinja, tokenizer));
@@ -43,18 +43,21 @@ class ChatTemplate {
  public:
   // Recognises the Jinja text of a model file by its content. INVALID_ARGUMENT for an unknown text
   // names --chat-template and the known names; for a tokenizer that lacks a control token, it names
-  // that token.
-  static absl::StatusOr<ChatTemplate> Recognize(std::string_view jinja, const Tokenizer& tokenizer);
-  // Finds a template by name: chatml, llama3, qwen, gemma, mistral. Errors as Recognize.
+  // that token. `begins`: a conversation begins with the tokenizer's begin token even where the
+  // text does not write it.
+  static absl::StatusOr<ChatTemplate> Recognize(std::string_view jinja, const Tokenizer& tokenizer,
+                                                bool begins = false);
+  // Finds a template by name: chatml, llama3, qwen, gemma, mistral, llama2, zephyr. Errors as
+  // Recognize.
   static absl::StatusOr<ChatTemplate> Named(std::string_view name, const Tokenizer& tokenizer);
   static std::span<const std::string_view> Names();
 
   // Returns the ids of a conversation and of the opening of the assistant's answer.
   // INVALID_ARGUMENT names the index of a message that is out of order, empty or not UTF-8, and
   // what was expected: a system message only first and only where the template has a place for it,
-  // then a user's, the last one a user's. gemma and mistral want user and assistant in turn; the
-  // others take several of one role in a row. An assistant's message may be empty, because an
-  // answer may be.
+  // then a user's, the last one a user's. gemma, mistral and llama2 want user and assistant in
+  // turn; the others take several of one role in a row. An assistant's message may be empty,
+  // because an answer may be.
   absl::StatusOr<std::vector<int32_t>> Render(const Tokenizer& tokenizer,
                                               std::span<const ChatMessage> messages) const;
   absl::StatusOr<RenderedChat> RenderWithEnds(const Tokenizer& tokenizer,

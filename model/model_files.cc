@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -42,6 +43,14 @@ std::vector<std::string> GgufFilesIn(const std::string& directory) {
 
 bool IsSharded(const ModelFiles& files) { return absl::EndsWith(files.weights, kIndex); }
 
+// Whether the file begins as a model of SentencePiece does, with its first piece: LLaMA 3's
+// tokenizer.model is of another kind.
+bool IsSentencePiece(const std::string& path) {
+  constexpr char kPieceTag = 0x0a;
+  std::ifstream file(path, std::ios::binary);
+  return file.get() == kPieceTag;
+}
+
 ModelFiles GgufFiles(const std::string& path) {
   return {.layout = ModelLayout::kGguf, .config = path, .weights = path, .tokenizer = path};
 }
@@ -72,7 +81,8 @@ absl::StatusOr<ModelFiles> FindBaseFiles(const std::string& path) {
   if (!root.ok()) return Annotate(root.status(), files.config);
   if (IsHubConfig(*root)) {
     files.layout = ModelLayout::kHub;
-    files.tokenizer = path + "/tokenizer.json";
+    // Beside a tokenizer.model a tokenizer.json is the same vocabulary in another form.
+    if (!IsSentencePiece(files.tokenizer)) files.tokenizer = path + "/tokenizer.json";
     const bool whole = fs::exists(files.weights, error);
     if (!whole && fs::exists(files.weights + kIndex, error)) files.weights += kIndex;
   }

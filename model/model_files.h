@@ -16,8 +16,8 @@ namespace recollect::model {
 
 enum class ModelLayout {
   kOwn,  // config.json, model.safetensors, tokenizer.model
-  // config.json with "model_type", tokenizer.json, and model.safetensors or several files with
-  // model.safetensors.index.json
+  // config.json with "model_type", tokenizer.model of SentencePiece or else tokenizer.json, and
+  // model.safetensors or several files with model.safetensors.index.json
   kHub,
   kGguf,  // one file with everything
 };

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "model/model.h"
 #include "model/text/bpe_tokenizer.h"
+#include "model/text/sentencepiece_tokenizer.h"
 #include "model/weights/gguf.h"
 
 namespace recollect::model {
@@ -25,20 +26,31 @@ bool Exists(const std::string& path) {
   return fs::exists(path, ignored);
 }
 
+absl::Status CheckRows(size_t tokens, const ModelConfig& config) {
+  if (tokens <= static_cast<size_t>(config.vocab_size)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(tokens, " tokens, the embedding has ", config.vocab_size, " rows"));
+}
+
 // Makes the tokenizer. An embedding may have more rows than the tokenizer has tokens: these stand
 // for nothing.
 absl::Status TakeVocabulary(BpeVocabulary vocabulary, const ModelConfig& config, ModelText& text) {
-  const auto rows = static_cast<size_t>(config.vocab_size);
-  if (vocabulary.tokens.size() > rows) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(vocabulary.tokens.size(), " tokens, the embedding has ", rows, " rows"));
-  }
-  if (vocabulary.tokens.size() < rows) {
+  RETURN_IF_ERROR(CheckRows(vocabulary.tokens.size(), config));
+  if (const auto rows = static_cast<size_t>(config.vocab_size); vocabulary.tokens.size() < rows) {
     vocabulary.tokens.resize(rows);
     vocabulary.types.resize(rows, TokenType::kUnused);
   }
   if (vocabulary.add_bos && vocabulary.bos >= 0) text.begin_token = vocabulary.bos;
   ASSIGN_OR_RETURN(text.tokenizer, BpeTokenizer::Create(std::move(vocabulary)));
+  return absl::OkStatus();
+}
+
+absl::Status TakeVocabulary(SentencePieceVocabulary vocabulary, const ModelConfig& config,
+                            ModelText& text) {
+  RETURN_IF_ERROR(CheckRows(vocabulary.pieces.size(), config));
+  vocabulary.pieces.resize(static_cast<size_t>(config.vocab_size), {"", 0, TokenType::kUnused});
+  if (vocabulary.add_bos && vocabulary.bos >= 0) text.begin_token = vocabulary.bos;
+  ASSIGN_OR_RETURN(text.tokenizer, SentencePieceTokenizer::Create(std::move(vocabulary)));
   return absl::OkStatus();
 }
 
@@ -51,8 +63,14 @@ void TakeTemplate(std::string_view jinja, ModelText& text) {
 absl::StatusOr<ModelText> FromGguf(const std::string& path, const ModelConfig& config) {
   ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(path));
   ModelText text;
-  ASSIGN_OR_RETURN(BpeVocabulary vocabulary, BpeVocabulary::FromGguf(file.metadata()));
-  RETURN_IF_ERROR(TakeVocabulary(std::move(vocabulary), config, text));
+  ASSIGN_OR_RETURN(const auto model, file.metadata().GetString("tokenizer.ggml.model"));
+  if (model == "llama") {
+    ASSIGN_OR_RETURN(auto vocabulary, SentencePieceVocabulary::FromGguf(file.metadata()));
+    RETURN_IF_ERROR(TakeVocabulary(std::move(vocabulary), config, text));
+  } else {
+    ASSIGN_OR_RETURN(BpeVocabulary vocabulary, BpeVocabulary::FromGguf(file.metadata()));
+    RETURN_IF_ERROR(TakeVocabulary(std::move(vocabulary), config, text));
+  }
   const auto jinja = file.metadata().GetString("tokenizer.chat_template");
   text.no_chat = jinja.status();
   if (jinja.ok()) TakeTemplate(*jinja, text);
@@ -102,14 +120,64 @@ absl::StatusOr<json> ReadJson(const std::string& path) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": expected a JSON object"));
 }
 
-absl::StatusOr<ModelText> FromHub(const ModelFiles& files, const ModelConfig& config) {
-  const fs::path folder = fs::path(files.tokenizer).parent_path();
-  json settings = json::object();
-  if (const std::string path = (folder / "tokenizer_config.json").string(); Exists(path)) {
-    ASSIGN_OR_RETURN(settings, ReadJson(path));
+// Puts a token at its id, where the vocabulary may have another text.
+absl::Status AddToken(const std::string& text, const json& id, bool special,
+                      const ModelConfig& config, std::vector<SentencePiece>& pieces) {
+  const auto rows = static_cast<size_t>(config.vocab_size);
+  if (!id.is_number_unsigned() || id.get<uint64_t>() >= rows) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("added token ", json(text).dump(), " has the id ", id.dump(),
+                     ", expected one of the embedding's ", rows, " rows"));
   }
-  ModelText text;
-  ASSIGN_OR_RETURN(const std::string contents, ReadWholeFile(files.tokenizer));
+  const auto at = id.get<size_t>();
+  if (pieces.size() <= at) pieces.resize(at + 1, {"", 0, TokenType::kUnused});
+  SentencePiece& piece = pieces[at];
+  const bool added = piece.type == TokenType::kUnused;
+  piece.text = text;
+  if (added) piece.type = TokenType::kUserDefined;
+  if (special || IsControlName(text)) piece.type = TokenType::kControl;
+  return absl::OkStatus();
+}
+
+// The tokens that were added to a tokenizer.model: in tokenizer_config.json by their ids, or in a
+// file of their own by their texts.
+absl::Status AddTokens(const json& settings, const fs::path& folder, const ModelConfig& config,
+                       std::vector<SentencePiece>& pieces) {
+  if (const auto added = settings.find("added_tokens_decoder"); added != settings.end()) {
+    for (const auto& [id, token] : added->items()) {
+      const json number = json::parse(id, nullptr, /*allow_exceptions=*/false);
+      const bool special = token.is_object() && token.value("special", json()) == true;
+      RETURN_IF_ERROR(AddToken(TokenNamed(*added, id.c_str()), number, special, config, pieces));
+    }
+    return absl::OkStatus();
+  }
+  const std::string path = (folder / "added_tokens.json").string();
+  if (!Exists(path)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const json file, ReadJson(path));
+  for (const auto& [text, id] : file.items()) {
+    RETURN_IF_ERROR(AddToken(text, id, /*special=*/false, config, pieces));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TakeTokenizerModel(const std::string& contents, const json& settings,
+                                const fs::path& folder, const ModelConfig& config,
+                                ModelText& text) {
+  ASSIGN_OR_RETURN(auto vocabulary, SentencePieceVocabulary::FromModelFile(contents));
+  RETURN_IF_ERROR(AddTokens(settings, folder, config, vocabulary.pieces));
+  const std::string begin = TokenNamed(settings, "bos_token");
+  for (size_t id = 0; id < vocabulary.pieces.size(); ++id) {
+    const SentencePiece& piece = vocabulary.pieces[id];
+    const bool named = piece.type == TokenType::kControl && piece.text == begin;
+    if (named) vocabulary.bos = static_cast<int32_t>(id);
+  }
+  vocabulary.add_bos = settings.value("add_bos_token", json()) != false;
+  if (settings.value("add_prefix_space", json()) == false) vocabulary.dummy_prefix = false;
+  return TakeVocabulary(std::move(vocabulary), config, text);
+}
+
+absl::Status TakeTokenizerJson(const std::string& contents, const json& settings,
+                               const ModelConfig& config, ModelText& text) {
   ASSIGN_OR_RETURN(BpeVocabulary vocabulary, BpeVocabulary::FromTokenizerJson(contents));
   const auto id_of = [&](const std::string& name) -> int32_t {
     const auto found = std::find(vocabulary.tokens.begin(), vocabulary.tokens.end(), name);
@@ -122,7 +190,20 @@ absl::StatusOr<ModelText> FromHub(const ModelFiles& files, const ModelConfig& co
   ASSIGN_OR_RETURN(const json parsed, ParseJson(contents, EqualKeys::kRefused));
   vocabulary.add_bos = settings.value("add_bos_token", json()) == true ||
                        BeginsWithToken(parsed.value("post_processor", json()));
-  RETURN_IF_ERROR(TakeVocabulary(std::move(vocabulary), config, text));
+  return TakeVocabulary(std::move(vocabulary), config, text);
+}
+
+absl::StatusOr<ModelText> FromHub(const ModelFiles& files, const ModelConfig& config) {
+  const fs::path tokenizer = files.tokenizer, folder = tokenizer.parent_path();
+  json settings = json::object();
+  if (const std::string path = (folder / "tokenizer_config.json").string(); Exists(path)) {
+    ASSIGN_OR_RETURN(settings, ReadJson(path));
+  }
+  ModelText text;
+  ASSIGN_OR_RETURN(const std::string contents, ReadWholeFile(files.tokenizer));
+  RETURN_IF_ERROR(tokenizer.extension() == ".model"
+                      ? TakeTokenizerModel(contents, settings, folder, config, text)
+                      : TakeTokenizerJson(contents, settings, config, text));
   std::string jinja = TemplateIn(settings);
   if (const std::string path = (folder / "chat_template.jinja").string(); Exists(path)) {
     ASSIGN_OR_RETURN(jinja, ReadWholeFile(path));

@@ -23,8 +23,9 @@ struct ModelText {
   absl::Status no_chat;  // why there is none
 };
 
-// Reads tokenizer.model; or tokenizer.json with tokenizer_config.json and chat_template.jinja
-// beside it; or a GGUF file's metadata. INVALID_ARGUMENT, naming the file: a tokenizer that cannot
+// Reads tokenizer.model; or in the layout of Hugging Face tokenizer.model or tokenizer.json, with
+// tokenizer_config.json, added_tokens.json and chat_template.jinja beside it; or a GGUF file's
+// metadata. INVALID_ARGUMENT, naming the file: a tokenizer that cannot
 // be read, or one that does not fit the config. An unknown template of a conversation is no error:
 // `no_chat` names it.
 absl::StatusOr<ModelText> ReadModelText(const ModelFiles& files, const ModelConfig& config);

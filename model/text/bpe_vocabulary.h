@@ -10,19 +10,11 @@
 
 #include "absl/status/statusor.h"
 #include "model/text/pre_tokenizer.h"
+#include "model/text/token_type.h"
 
 namespace recollect::model {
 
 class GgufMetadata;
-
-// The type of a token, by GGUF's numbers.
-enum class TokenType : int32_t {
-  kNormal = 1,
-  kUnknown = 2,      // stands for what has no token; like a control token it has no text
-  kControl = 3,      // has a name, and no text encodes to it
-  kUserDefined = 4,  // its name is its text when the model emits it; no text encodes to it
-  kUnused = 5,       // a row of the embedding that stands for nothing
-};
 
 struct BpeVocabulary {
   // The tokens by id. Normal tokens are in GPT-2's printable alphabet of bytes ("Ġthe"), others as

@@ -1,12 +1,9 @@
-// Reads SentencePiece's model files and encodes by its BPE rules. Not by its library: Debian's
-// exports a protobuf 3.14 of its own, and a program that also links gRPC's protobuf does not start
-// (docs/tokenizers.md).
 #include "model/text/sentencepiece_model.h"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstring>
+#include <cmath>
 #include <queue>
 #include <unordered_map>
 #include <unordered_set>
@@ -14,26 +11,10 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "model/text/protobuf_reader.h"
+#include "base/status.h"
 
 namespace recollect::model {
 namespace {
-
-// Field numbers and values of sentencepiece_model.proto.
-enum class PieceType {
-  kNormal = 1,
-  kUnknown = 2,
-  kControl = 3,
-  kUserDefined = 4,
-  kUnused = 5,
-  kByte = 6
-};
-constexpr uint64_t kModelPieces = 1, kModelTrainer = 2, kModelNormalizer = 3;
-constexpr uint64_t kPieceText = 1, kPieceScore = 2, kPieceType = 3;
-constexpr uint64_t kTrainerModelType = 3, kTrainerSpaceAsSuffix = 24;
-constexpr uint64_t kNormalizerRules = 2, kNormalizerDummyPrefix = 3, kNormalizerRemoveSpaces = 4,
-                   kNormalizerEscapeSpaces = 5;
-constexpr uint64_t kBpe = 2;
 
 std::string Replaced(std::string_view text, std::string_view from, std::string_view to) {
   std::string out;
@@ -46,24 +27,6 @@ std::string Replaced(std::string_view text, std::string_view from, std::string_v
   }
 }
 
-struct Piece {
-  std::string text;
-  float score = 0;
-  PieceType type = PieceType::kNormal;
-};
-
-bool ParsePiece(std::string_view message, Piece* piece) {
-  FieldReader fields(message);
-  while (fields.Next()) {
-    if (fields.number == kPieceText) piece->text = std::string(fields.bytes);
-    if (fields.number == kPieceScore && fields.bytes.size() == sizeof(float)) {
-      std::memcpy(&piece->score, fields.bytes.data(), sizeof(float));
-    }
-    if (fields.number == kPieceType) piece->type = static_cast<PieceType>(fields.value);
-  }
-  return fields.ok();
-}
-
 // The byte that a byte piece's text names, as "<0x41>", or -1.
 int NamedByte(std::string_view text) {
   constexpr std::string_view kBefore = "<0x", kAfter = ">";
@@ -73,10 +36,12 @@ int NamedByte(std::string_view text) {
   return std::from_chars(text.data() + 3, end, byte, 16).ptr == end ? byte : -1;
 }
 
-std::string PieceProblem(size_t id, const Piece& piece, const char* what, const char* expected) {
+absl::Status PieceProblem(size_t id, const SentencePiece& piece, const char* what,
+                          const char* expected) {
   constexpr size_t kMaxShown = 32;  // bytes
-  return absl::StrCat("piece ", id, " is ", what, " \"",
-                      absl::CHexEscape(piece.text.substr(0, kMaxShown)), "\", expected ", expected);
+  return absl::InvalidArgumentError(absl::StrCat("piece ", id, " is ", what, " \"",
+                                                 absl::CHexEscape(piece.text.substr(0, kMaxShown)),
+                                                 "\", expected ", expected));
 }
 
 // A run of characters that may become a piece; a linked list by index.
@@ -97,25 +62,6 @@ struct Merge {
   }
 };
 
-// What the file's normaliser would do; the format's defaults.
-struct Normalizer {
-  bool rules = false;
-  bool dummy_prefix = true;
-  bool remove_spaces = true;
-  bool escape_spaces = true;
-};
-
-bool ParseNormalizer(std::string_view message, Normalizer* normalizer) {
-  FieldReader fields(message);
-  while (fields.Next()) {
-    if (fields.number == kNormalizerRules) normalizer->rules = !fields.bytes.empty();
-    if (fields.number == kNormalizerDummyPrefix) normalizer->dummy_prefix = fields.value != 0;
-    if (fields.number == kNormalizerRemoveSpaces) normalizer->remove_spaces = fields.value != 0;
-    if (fields.number == kNormalizerEscapeSpaces) normalizer->escape_spaces = fields.value != 0;
-  }
-  return fields.ok();
-}
-
 size_t CharacterSize(std::string_view text) {
   const auto lead = static_cast<uint8_t>(text.front());
   const size_t size = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
@@ -134,71 +80,72 @@ uint32_t CodePoint(std::string_view character) {
 }  // namespace
 
 struct SentencePieceModel::State {
-  std::vector<Piece> pieces;
+  std::vector<SentencePiece> pieces;
   std::unordered_map<std::string_view, int>
-      ids;                                // normal and user-defined pieces; views into `pieces`
-  std::vector<std::string> user_defined;  // longest first
+      ids;  // normal and user-defined pieces; views into `pieces`
+  // Texts of user-defined pieces by their first byte, the longest first.
+  std::array<std::vector<std::string_view>, 256> user_defined;
   std::array<int, 256> byte_ids;
-  bool dummy_prefix = false;
-  std::unordered_set<uint64_t> joins;  // pairs of code points, with dummy_prefix only
+  bool dummy_prefix = false, whole_text = false;
+  std::unordered_set<uint64_t> joins;  // pairs of code points, with whole_text only
 
+  absl::Status AddPiece(size_t id);
+  absl::Status Build();
   void CollectJoins();
-  std::string Parse(std::string_view file);
   std::vector<Symbol> Split(std::string_view text) const;
   void Merge(std::vector<Symbol>& symbols) const;
 };
 
 SentencePieceModel::SentencePieceModel() : state_(std::make_unique<State>()) {}
 SentencePieceModel::~SentencePieceModel() = default;
+SentencePieceModel::SentencePieceModel(SentencePieceModel&&) noexcept = default;
+SentencePieceModel& SentencePieceModel::operator=(SentencePieceModel&&) noexcept = default;
 
-std::string SentencePieceModel::State::Parse(std::string_view file) {
+absl::Status SentencePieceModel::State::AddPiece(size_t id) {
+  const SentencePiece& piece = pieces[id];
+  const bool user = piece.type == TokenType::kUserDefined;
+  if (piece.type == TokenType::kByte) {
+    const int byte = NamedByte(piece.text);
+    if (byte < 0) return PieceProblem(id, piece, "the byte", "two hex digits as in \"<0x41>\"");
+    byte_ids[static_cast<size_t>(byte)] = static_cast<int>(id);
+  }
+  if (!user && piece.type != TokenType::kNormal) return absl::OkStatus();
+  // Numbers that cannot be ordered would make the order of merges depend on chance.
+  if (std::isnan(piece.score)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the score of piece ", id, " is nan, expected a number"));
+  }
+  ids.emplace(piece.text, static_cast<int>(id));
+  if (!user) return absl::OkStatus();
+  // Of one without text any text holds any number.
+  if (piece.text.empty()) return PieceProblem(id, piece, "the user-defined symbol", "some text");
+  user_defined[static_cast<uint8_t>(piece.text.front())].push_back(piece.text);
+  return absl::OkStatus();
+}
+
+absl::Status SentencePieceModel::State::Build() {
   byte_ids.fill(-1);
-  uint64_t model_type = 0;
-  bool space_as_suffix = false;
-  Normalizer normalizer;
-  FieldReader fields(file);
-  while (fields.Next()) {
-    if (fields.number == kModelPieces && !ParsePiece(fields.bytes, &pieces.emplace_back()))
-      return "damaged piece";
-    if (fields.number == kModelNormalizer && !ParseNormalizer(fields.bytes, &normalizer))
-      return "damaged normaliser options";
-    if (fields.number != kModelTrainer) continue;
-    FieldReader trainer(fields.bytes);
-    while (trainer.Next()) {
-      if (trainer.number == kTrainerModelType) model_type = trainer.value;
-      if (trainer.number == kTrainerSpaceAsSuffix) space_as_suffix = trainer.value != 0;
-    }
-    if (!trainer.ok()) return "damaged trainer options";
+  for (size_t id = 0; id < pieces.size(); ++id) RETURN_IF_ERROR(AddPiece(id));
+  for (size_t byte = 0; byte < byte_ids.size(); ++byte) {
+    if (byte_ids[byte] >= 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("no piece for byte ", byte, ", expected a model with byte fallback"));
   }
-  if (!fields.ok() || pieces.empty()) return "not a SentencePiece model";
-  if (model_type != kBpe) return "model type " + std::to_string(model_type) + ", expected 2 (BPE)";
-  if (normalizer.rules || normalizer.remove_spaces || !normalizer.escape_spaces ||
-      space_as_suffix) {
-    return "the model changes text; expected identity normalisation, no removal of whitespace, and "
-           "spaces written as U+2581 before a word";
+  for (auto& texts : user_defined) {
+    std::stable_sort(texts.begin(), texts.end(),
+                     [](std::string_view a, std::string_view b) { return a.size() > b.size(); });
   }
-  dummy_prefix = normalizer.dummy_prefix;
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    const Piece& piece = pieces[i];
-    if (piece.type == PieceType::kUnused) return "unused pieces are not supported";
-    if (piece.type == PieceType::kUserDefined) {
-      // Of one without text any text holds any number.
-      if (piece.text.empty()) return PieceProblem(i, piece, "the user-defined symbol", "some text");
-      user_defined.push_back(piece.text);
-    }
-    if (piece.type == PieceType::kNormal || piece.type == PieceType::kUserDefined) {
-      ids.emplace(piece.text, static_cast<int>(i));
-    }
-    if (piece.type == PieceType::kByte) {
-      const int byte = NamedByte(piece.text);
-      if (byte < 0) return PieceProblem(i, piece, "the byte", "two hex digits as in \"<0x41>\"");
-      byte_ids[static_cast<size_t>(byte)] = static_cast<int>(i);
-    }
-  }
-  std::sort(user_defined.begin(), user_defined.end(),
-            [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
-  if (dummy_prefix) CollectJoins();
-  return "";
+  if (whole_text) CollectJoins();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SentencePieceModel> SentencePieceModel::Create(SentencePieceVocabulary vocabulary) {
+  SentencePieceModel model;
+  model.state_->pieces = std::move(vocabulary.pieces);
+  model.state_->dummy_prefix = vocabulary.dummy_prefix;
+  model.state_->whole_text = vocabulary.whole_text;
+  RETURN_IF_ERROR(model.state_->Build());
+  return model;
 }
 
 void SentencePieceModel::State::CollectJoins() {
@@ -214,29 +161,27 @@ void SentencePieceModel::State::CollectJoins() {
   }
 }
 
-std::string SentencePieceModel::Parse(const std::string& file) { return state_->Parse(file); }
-
 int SentencePieceModel::Size() const { return static_cast<int>(state_->pieces.size()); }
 
 std::string SentencePieceModel::Bytes(int id) const {
-  const Piece& piece = state_->pieces.at(static_cast<size_t>(id));
+  const SentencePiece& piece = state_->pieces.at(static_cast<size_t>(id));
   switch (piece.type) {
-    case PieceType::kNormal:
-    case PieceType::kUserDefined:
+    case TokenType::kNormal:
+    case TokenType::kUserDefined:
       return Replaced(piece.text, kSpaceMark, " ");
-    case PieceType::kByte:
+    case TokenType::kByte:
       return std::string(1, static_cast<char>(NamedByte(piece.text)));
-    case PieceType::kUnknown:
-    case PieceType::kControl:
-    case PieceType::kUnused:
+    case TokenType::kUnknown:
+    case TokenType::kControl:
+    case TokenType::kUnused:
       break;
   }
   return "";
 }
 
 std::string_view SentencePieceModel::ControlName(int id) const {
-  const Piece& piece = state_->pieces.at(static_cast<size_t>(id));
-  const bool control = piece.type == PieceType::kControl || piece.type == PieceType::kUnknown;
+  const SentencePiece& piece = state_->pieces.at(static_cast<size_t>(id));
+  const bool control = piece.type == TokenType::kControl || piece.type == TokenType::kUnknown;
   return control ? std::string_view(piece.text) : std::string_view();
 }
 
@@ -245,11 +190,11 @@ int SentencePieceModel::ByteId(uint8_t byte) const { return state_->byte_ids[byt
 std::vector<Symbol> SentencePieceModel::State::Split(std::string_view text) const {
   std::vector<Symbol> symbols;
   while (!text.empty()) {
-    const auto fixed =
-        std::find_if(user_defined.begin(), user_defined.end(),
-                     [&](const std::string& s) { return text.substr(0, s.size()) == s; });
+    const auto& fixed_texts = user_defined[static_cast<uint8_t>(text.front())];
+    const auto fixed = std::find_if(fixed_texts.begin(), fixed_texts.end(),
+                                    [&](std::string_view s) { return text.starts_with(s); });
     Symbol symbol;
-    symbol.fixed = fixed != user_defined.end();
+    symbol.fixed = fixed != fixed_texts.end();
     symbol.text = text.substr(0, symbol.fixed ? fixed->size() : CharacterSize(text));
     symbol.previous = static_cast<int>(symbols.size()) - 1;
     symbol.next = static_cast<int>(symbols.size()) + 1;
@@ -290,6 +235,7 @@ void SentencePieceModel::State::Merge(std::vector<Symbol>& symbols) const {
 }
 
 bool SentencePieceModel::dummy_prefix() const { return state_->dummy_prefix; }
+bool SentencePieceModel::whole_text() const { return state_->whole_text; }
 
 bool SentencePieceModel::Joins(std::string_view a, std::string_view b) const {
   const uint32_t left = CodePoint(a == " " ? kSpaceMark : a);
@@ -297,7 +243,7 @@ bool SentencePieceModel::Joins(std::string_view a, std::string_view b) const {
   return state_->joins.contains(uint64_t{left} << 32 | right);
 }
 
-std::string SentencePieceModel::Encode(std::string_view text, std::vector<int>& ids) const {
+void SentencePieceModel::Encode(std::string_view text, std::vector<int>& ids) const {
   const std::string escaped = Replaced(text, " ", kSpaceMark);
   std::vector<Symbol> symbols = state_->Split(escaped);
   state_->Merge(symbols);
@@ -308,12 +254,9 @@ std::string SentencePieceModel::Encode(std::string_view text, std::vector<int>& 
       continue;
     }
     for (const char c : Replaced(symbols[i].text, kSpaceMark, " ")) {
-      const int id = state_->byte_ids[static_cast<uint8_t>(c)];
-      if (id < 0) return "no piece for a byte";
-      ids.push_back(id);
+      ids.push_back(state_->byte_ids[static_cast<uint8_t>(c)]);
     }
   }
-  return "";
 }
 
 }  // namespace recollect::model

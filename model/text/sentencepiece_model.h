@@ -1,5 +1,5 @@
-// A SentencePiece BPE model: reads its file and encodes by its rules, without the library (the .cc
-// says why). Private to model/.
+// A SentencePiece BPE model: encodes by its rules, without the library
+// (docs/decisions/0004-own-sentencepiece-reader.md). Private to model/.
 #ifndef RECOLLECT_MODEL_TEXT_SENTENCEPIECE_MODEL_H_
 #define RECOLLECT_MODEL_TEXT_SENTENCEPIECE_MODEL_H_
 
@@ -9,24 +9,25 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "model/text/sentencepiece_vocabulary.h"
+
 namespace recollect::model {
 
-// SentencePiece writes a space inside a piece as this character (U+2581), so the character itself
-// must go through byte pieces.
-inline constexpr std::string_view kSpaceMark = "\xe2\x96\x81";
-
-// Immutable after Parse; thread-safe.
+// Immutable after Create; thread-safe.
 class SentencePieceModel {
  public:
-  SentencePieceModel();
+  // INVALID_ARGUMENT names the piece: a user-defined one without text, a byte piece whose name is
+  // not of the form, a score that is no number, a byte without a piece.
+  static absl::StatusOr<SentencePieceModel> Create(SentencePieceVocabulary vocabulary);
   ~SentencePieceModel();
+  SentencePieceModel(SentencePieceModel&&) noexcept;
+  SentencePieceModel& operator=(SentencePieceModel&&) noexcept;
 
-  // Parses a file's bytes. Returns an empty string, or the problem of the file.
-  std::string Parse(const std::string& file);
-
-  // Whether a space belongs before every text, as in LLaMA's model. The caller adds it.
+  // The vocabulary's. The caller adds the space and makes the segments.
   bool dummy_prefix() const;
-  // With dummy_prefix only: whether some piece contains these two characters next to each other. If
+  bool whole_text() const;
+  // With whole_text only: whether some piece contains these two characters next to each other. If
   // none does, no merge crosses this boundary, and a text may be cut there without changing its
   // ids.
   bool Joins(std::string_view a, std::string_view b) const;
@@ -37,12 +38,13 @@ class SentencePieceModel {
   std::string Bytes(int id) const;
   // The name of a control symbol or of the unknown piece, empty for others.
   std::string_view ControlName(int id) const;
-  // Id of the piece of one raw byte, or -1 when the model has none.
+  // Id of the piece of one raw byte.
   int ByteId(uint8_t byte) const;
-  // Appends the ids of `text` (valid UTF-8) to `ids`. Returns an empty string, or the error.
-  std::string Encode(std::string_view text, std::vector<int>& ids) const;
+  // Appends the ids of `text` (valid UTF-8) to `ids`.
+  void Encode(std::string_view text, std::vector<int>& ids) const;
 
  private:
+  SentencePieceModel();
   struct State;
   std::unique_ptr<State> state_;
 };

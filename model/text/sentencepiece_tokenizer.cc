@@ -23,7 +23,7 @@ constexpr size_t kCacheEntries = 1 << 16;
 class Segmenter {
  public:
   Segmenter(std::string_view text, const SentencePieceModel& pieces)
-      : text_(text), pieces_(pieces), whole_text_(pieces.dummy_prefix()) {}
+      : text_(text), pieces_(pieces), whole_text_(pieces.whole_text()) {}
 
   // The next segment whose end no later text can move; with `final`, the rest counts as one. Empty:
   // none left.
@@ -95,49 +95,46 @@ struct SentencePieceTokenizer::State {
   std::vector<std::string> bytes;                     // by id
   std::unordered_map<std::string, int32_t> controls;  // by name
   std::vector<int> mark_ids;                          // the byte pieces of kSpaceMark
+  std::optional<int32_t> begin;
 
-  std::string EncodeSegment(std::string_view segment, std::vector<int>& ids) const {
-    if (segment != kSpaceMark || pieces.dummy_prefix()) return pieces.Encode(segment, ids);
+  State(SentencePieceModel model, int32_t bos);
+  void EncodeSegment(std::string_view segment, std::vector<int>& ids) const {
+    if (segment != kSpaceMark || pieces.whole_text()) return pieces.Encode(segment, ids);
     ids.insert(ids.end(), mark_ids.begin(), mark_ids.end());
-    return "";
   }
 };
 
-SentencePieceTokenizer::SentencePieceTokenizer() : state_(std::make_unique<State>()) {}
+SentencePieceTokenizer::State::State(SentencePieceModel model, int32_t bos)
+    : pieces(std::move(model)) {
+  for (const char c : kSpaceMark) mark_ids.push_back(pieces.ByteId(static_cast<uint8_t>(c)));
+  for (int id = 0; id < pieces.Size(); ++id) {
+    bytes.push_back(pieces.Bytes(id));
+    const std::string_view name = pieces.ControlName(id);
+    if (!name.empty()) controls.emplace(name, id);
+  }
+  if (bos >= 0) begin = bos;
+}
+
+SentencePieceTokenizer::SentencePieceTokenizer(std::unique_ptr<State> state)
+    : state_(std::move(state)) {}
 SentencePieceTokenizer::~SentencePieceTokenizer() = default;
+
+absl::StatusOr<std::unique_ptr<SentencePieceTokenizer>> SentencePieceTokenizer::Create(
+    SentencePieceVocabulary vocabulary) {
+  const int32_t bos = vocabulary.bos;
+  ASSIGN_OR_RETURN(SentencePieceModel model, SentencePieceModel::Create(std::move(vocabulary)));
+  auto state = std::make_unique<State>(std::move(model), bos);
+  return std::unique_ptr<SentencePieceTokenizer>(new SentencePieceTokenizer(std::move(state)));
+}
 
 absl::StatusOr<std::unique_ptr<SentencePieceTokenizer>> SentencePieceTokenizer::Load(
     const std::string& path) {
-  std::unique_ptr<SentencePieceTokenizer> tokenizer(new SentencePieceTokenizer);
-  State& state = *tokenizer->state_;
   ASSIGN_OR_RETURN(const std::string file, ReadWholeFile(path));
-  if (const std::string error = state.pieces.Parse(file); !error.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", error));
-  }
-  for (int byte = 0; byte < 256; ++byte) {
-    if (state.pieces.ByteId(static_cast<uint8_t>(byte)) < 0) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": no piece for byte ", byte,
-                                                     ", expected a model with byte fallback"));
-    }
-  }
-  for (const char c : kSpaceMark) {
-    state.mark_ids.push_back(state.pieces.ByteId(static_cast<uint8_t>(c)));
-  }
-  for (int id = 0; id < state.pieces.Size(); ++id) {
-    state.bytes.push_back(state.pieces.Bytes(id));
-    const std::string_view name = state.pieces.ControlName(id);
-    if (!name.empty()) state.controls.emplace(name, id);
-  }
-  // The file's normalisation rules are part of the file; only a model that changes nothing can be
-  // used.
-  const std::string probe = "  A\u00a0 \ufb01 b\t\n\n c  ";
-  const absl::StatusOr<std::vector<int32_t>> ids = tokenizer->Encode(probe);
-  if (!ids.ok() || tokenizer->Decode(*ids) != probe) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path,
-                     ": the model changes text; expected identity normalisation, no "
-                     "whitespace removal"));
-  }
+  absl::StatusOr<SentencePieceVocabulary> vocabulary = SentencePieceVocabulary::FromModelFile(file);
+  if (!vocabulary.ok()) return Annotate(vocabulary.status(), path);
+  vocabulary->whole_text = vocabulary->dummy_prefix;
+  auto tokenizer = Create(*std::move(vocabulary));
+  if (!tokenizer.ok()) return Annotate(tokenizer.status(), path);
   return tokenizer;
 }
 
@@ -162,14 +159,13 @@ absl::StatusOr<Tokenizer::Encoded> SentencePieceTokenizer::EncodePrefix(std::str
     const std::string_view segment = segmenter.Next(final);
     if (segment.empty()) break;
     Span span{ids.size(), ids.size()};
-    std::string error;
     if (prefix) {
-      error = state_->EncodeSegment(std::string(1, ' ').append(segment), ids);
+      state_->EncodeSegment(std::string(1, ' ').append(segment), ids);
       span.end = ids.size();
     } else if (const auto known = cache.find(segment); known != cache.end()) {
       span = known->second;
     } else {
-      error = state_->EncodeSegment(segment, ids);
+      state_->EncodeSegment(segment, ids);
       span.end = ids.size();
       if (cache.size() < kCacheEntries) cache.emplace(segment, span);
     }
@@ -181,10 +177,9 @@ absl::StatusOr<Tokenizer::Encoded> SentencePieceTokenizer::EncodePrefix(std::str
       result.ids.push_back(ids[i]);
       result.token_bytes.push_back(static_cast<int32_t>(size));
     }
-    if (!error.empty() || covered != segment.size()) {
-      return absl::InternalError(
-          absl::StrCat("the tokenizer covers ", covered, " of ", segment.size(),
-                       " bytes of a segment; its model must not normalise ", error));
+    if (covered != segment.size()) {
+      return absl::InternalError(absl::StrCat("the tokenizer covers ", covered, " of ",
+                                              segment.size(), " bytes of a segment"));
     }
   }
   result.consumed = static_cast<int64_t>(segmenter.consumed());
@@ -217,9 +212,6 @@ std::string_view SentencePieceTokenizer::ControlName(int32_t id) const {
   return state_->pieces.ControlName(id);
 }
 
-std::optional<int32_t> SentencePieceTokenizer::BeginToken() const {
-  const std::optional<int32_t> id = ControlToken("<s>");
-  return id.has_value() ? id : ControlToken("<bos>");
-}
+std::optional<int32_t> SentencePieceTokenizer::BeginToken() const { return state_->begin; }
 
 }  // namespace recollect::model

@@ -1,8 +1,9 @@
 // Text to ids with a SentencePiece model. Its texts are first cut into segments
 // (docs/tokenizers.md, "Tokenizer"); each is encoded on its own.
 //
-// A model that puts a space before every text ("dummy prefix", LLaMA's) encodes texts as wholes
-// instead, with the library's ids; cuts are then made only where they cannot change an id.
+// Models of others (SentencePieceVocabulary::whole_text) encode texts as wholes instead, with the
+// library's ids, and most put a space before every text ("dummy prefix", LLaMA's); cuts are then
+// made only where they cannot change an id.
 #ifndef RECOLLECT_MODEL_TEXT_SENTENCEPIECE_TOKENIZER_H_
 #define RECOLLECT_MODEL_TEXT_SENTENCEPIECE_TOKENIZER_H_
 
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "model/text/sentencepiece_vocabulary.h"
 #include "model/text/tokenizer.h"
 
 namespace recollect::model {
@@ -21,9 +23,12 @@ namespace recollect::model {
 // Thread-safe.
 class SentencePieceTokenizer : public Tokenizer {
  public:
-  // INVALID_ARGUMENT: not a BPE model with byte fallback that changes no text; the message names
-  // the file and the problem.
+  // Reads a tokenizer.model: with a dummy prefix texts are wholes. INVALID_ARGUMENT: not a BPE
+  // model with byte fallback that changes no text; the message names the file and the problem.
   static absl::StatusOr<std::unique_ptr<SentencePieceTokenizer>> Load(const std::string& path);
+  // INVALID_ARGUMENT as SentencePieceModel::Create.
+  static absl::StatusOr<std::unique_ptr<SentencePieceTokenizer>> Create(
+      SentencePieceVocabulary vocabulary);
   ~SentencePieceTokenizer() override;
 
   absl::StatusOr<Encoded> EncodePrefix(std::string_view text, bool final,
@@ -33,12 +38,12 @@ class SentencePieceTokenizer : public Tokenizer {
   int64_t vocab_size() const override;
   std::optional<int32_t> ControlToken(std::string_view name) const override;
   std::string_view ControlName(int32_t id) const override;
-  // The control symbol `<s>` or `<bos>`.
+  // The vocabulary's `bos`.
   std::optional<int32_t> BeginToken() const override;
 
  private:
-  SentencePieceTokenizer();
   struct State;
+  explicit SentencePieceTokenizer(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 

@@ -12,6 +12,8 @@ namespace recollect::model {
 namespace {
 
 constexpr char kFrequencies[] = "rope_freqs.weight";
+// LLaMA's `</s>`: of a SentencePiece vocabulary whose file names no end, as llama.cpp has it.
+constexpr int32_t kDefaultEnd = 2;
 
 // Reads values of the architecture's keys, which begin with its name, and collects problems.
 class Keys {
@@ -134,11 +136,20 @@ void ReadRope(const GgufFile& file, Keys& keys, std::vector<std::string>& proble
   if (factor != 1) shape.rope_divisors.assign(static_cast<size_t>(shape.head_dim / 2), factor);
 }
 
+bool HasLlamaTokenizer(const GgufMetadata& metadata) {
+  const auto model = metadata.GetString("tokenizer.ggml.model");
+  return model.ok() && *model == "llama";
+}
+
 // The ends of a text and of a turn.
 void ReadEosIds(const GgufMetadata& metadata, std::vector<std::string>& problems,
                 std::vector<int32_t>& ids) {
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
     const auto id = metadata.GetInt(key);
+    if (absl::IsNotFound(id.status()) && ids.empty() && HasLlamaTokenizer(metadata)) {
+      ids.push_back(kDefaultEnd);
+      continue;
+    }
     if (!id.ok()) {
       if (ids.empty() || !absl::IsNotFound(id.status())) {
         problems.emplace_back(id.status().message());

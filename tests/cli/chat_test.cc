@@ -182,6 +182,31 @@ TEST_F(ChatCliTest, ANewDataDirectoryTakesTheChatModelAndKeepsIt) {
   EXPECT_EQ(model_of("another"), "recollect-7m");
 }
 
+// A GGUF file with a SentencePiece vocabulary, as of LLaMA 2 and TinyLlama.
+TEST_F(ChatCliTest, ASentencePieceVocabularyGeneratesAndChats) {
+  nlohmann::json config = TinyLlamaConfig();
+  config["max_position_embeddings"] = 4096;
+  WriteTinyLlamaOfPieces(Path("pieces"), config);
+  WriteGguf(Path("pieces"), Path("pieces.gguf"));
+  const std::vector<std::string> model = {"--model", Path("pieces.gguf"), "--data-dir",
+                                          Path("piece-data")};
+  const auto run = [&](std::vector<std::string> arguments, const std::string& input = "") {
+    arguments.insert(arguments.end(), model.begin(), model.end());
+    return Run(arguments, input);
+  };
+  const ProcessResult ingested =
+      run({"ingest", "--id", "notes", "-"},
+          Text(400) + " The amber falcon sleeps in the harbour. " + Text(400));
+  ASSERT_EQ(ingested.exit_code, 0) << ingested.err;
+  const auto generated = Lines(run({"generate", "--json", "--max-tokens", "4", "--prompt", "the whale"}));
+  ASSERT_FALSE(generated.empty());
+  const auto answers =
+      Lines(run({"chat", "--mount", "notes", "--max-tokens", "6", "--json"},
+                "Where does the amber falcon sleep? </s><|user|>\nAnd you?\n"));
+  ASSERT_EQ(answers.size(), 2u);
+  EXPECT_EQ(answers[0]["retrievals"][0]["hits"][0]["document"], "notes");
+}
+
 TEST_F(ChatCliTest, ModelWithoutAChatTemplateIsRefused) {
   const ProcessResult refused = Embedded({"chat"}, "Hello\n");
   EXPECT_NE(refused.exit_code, 0);

@@ -1,8 +1,10 @@
 // The input is a GGUF file.
 #include <map>
 
+#include "model/text/bpe_tokenizer.h"
+#include "model/text/sentencepiece_tokenizer.h"
 #include "model/weights/gguf.h"
-#include "tests/fuzz/fuzzing.h"
+#include "tests/fuzz/tokenizer_checks.h"
 
 namespace recollect {
 namespace {
@@ -48,6 +50,42 @@ void ReadTensors(const GgufFile& file) {
   }
 }
 
+// The names of control tokens, as text, give none of them; that is the reader's promise for
+// whatever types the file gives its tokens.
+void CheckNames(const model::Tokenizer& tokenizer) {
+  std::string names;
+  for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) names += tokenizer.ControlName(id);
+  const auto ids = tokenizer.Encode(names);
+  if (!ids.ok()) return fuzz::CheckRefusal(ids.status(), {absl::StatusCode::kInvalidArgument});
+  for (const int32_t id : *ids) RECOLLECT_CHECK(tokenizer.ControlName(id).empty());
+}
+
+template <typename Made>
+bool Refused(const Made& made) {
+  if (made.ok()) return false;
+  fuzz::CheckRefusal(made.status(),
+                     {absl::StatusCode::kInvalidArgument, absl::StatusCode::kNotFound});
+  return true;
+}
+
+// Either kind of vocabulary, whatever the file says that it has.
+void ReadVocabulary(const GgufMetadata& metadata) {
+  if (auto bpe = model::BpeVocabulary::FromGguf(metadata); !Refused(bpe)) {
+    const auto tokenizer = model::BpeTokenizer::Create(*std::move(bpe));
+    if (!Refused(tokenizer)) CheckNames(**tokenizer);
+  }
+  if (auto pieces = model::SentencePieceVocabulary::FromGguf(metadata); !Refused(pieces)) {
+    const bool space = pieces->dummy_prefix;
+    const auto tokenizer = model::SentencePieceTokenizer::Create(*std::move(pieces));
+    if (Refused(tokenizer)) return;
+    CheckNames(**tokenizer);
+    const std::string text = "the  ship\n was\t caf\u00e9 <|x|> \U0001f40b";
+    fuzz::CheckTokenizer(**tokenizer, text, text.size() / 2, /*whole_text=*/true);
+    RECOLLECT_CHECK(!space ||
+                    (*tokenizer)->TokenBytes((*tokenizer)->Encode("x").value()[0])[0] == ' ');
+  }
+}
+
 }  // namespace
 }  // namespace recollect
 
@@ -61,5 +99,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   for (const std::string_view key : file->metadata().keys()) ReadKey(file->metadata(), key);
   ReadTensors(*file);
+  ReadVocabulary(file->metadata());
   return 0;
 }

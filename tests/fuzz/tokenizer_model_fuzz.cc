@@ -1,5 +1,5 @@
 // The input is a tokenizer.model.
-#include "model/text/sentencepiece_model.h"
+#include "model/text/sentencepiece_vocabulary.h"
 #include "tests/fuzz/tokenizer_checks.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -10,18 +10,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     fuzz::CheckRefusal(tokenizer.status(), {absl::StatusCode::kInvalidArgument});
     return 0;
   }
-  model::SentencePieceModel pieces;
-  RECOLLECT_CHECK(pieces.Parse(std::string(fuzz::AsText(data, size))).empty());
-  RECOLLECT_CHECK((*tokenizer)->vocab_size() == pieces.Size());
+  const auto vocabulary = model::SentencePieceVocabulary::FromModelFile(fuzz::AsText(data, size));
+  RECOLLECT_CHECK(vocabulary.ok());
+  RECOLLECT_CHECK((*tokenizer)->vocab_size() == std::ssize(vocabulary->pieces));
   // All its pieces one after the other: where they are text, its own merges.
   std::string own;
-  for (int id = 0; id < pieces.Size(); ++id) {
+  for (int id = 0; id < (*tokenizer)->vocab_size(); ++id) {
     const std::string_view bytes = (*tokenizer)->TokenBytes(id);
     if (model::FindInvalidUtf8(bytes, /*allow_partial_end=*/false) < 0) own += bytes;
   }
   for (const std::string& text :
        {std::string("the  ship\n was\t caf\u00e9 \u2581 \U0001f40b"), own}) {
-    fuzz::CheckTokenizer(**tokenizer, text, text.size() / 2, pieces.dummy_prefix());
+    fuzz::CheckTokenizer(**tokenizer, text, text.size() / 2, vocabulary->dummy_prefix);
   }
   return 0;
 }

@@ -262,6 +262,98 @@ TEST_F(LlamaTest, KnowsWhereTextsAndTurnsBeginAndEnd) {
   EXPECT_THAT((*model)->chat_template_status(), StatusIs(kInvalid, "--chat-template"));
 }
 
+// As of LLaMA 1 and 2, TinyLlama and Mistral.
+TEST_F(LlamaTest, AFileMayHaveASentencePieceVocabulary) {
+  const std::string pieces = File("pieces");
+  WriteTinyLlamaOfPieces(pieces);
+  WriteGguf(pieces, File("pieces.gguf"));
+  const auto model = CpuModel::Load(File("pieces.gguf"));
+  ASSERT_THAT(model, IsOk());
+  const auto library = Tokenizer::Load(pieces + "/tokenizer.model");
+  const std::vector<int32_t> ids = (*library)->Encode("the whale, 1851").value();
+  EXPECT_EQ((*model)->tokenizer()->Encode("the whale, 1851").value(), ids);
+  EXPECT_EQ((*model)->begin_token(), 1);
+  EXPECT_TRUE((*model)->config().Ends(2));
+  ASSERT_NE((*model)->chat_template(), nullptr) << (*model)->chat_template_status();
+  EXPECT_EQ((*model)->chat_template()->name(), "zephyr");
+  const auto chat = (*model)->chat_template()->Render(
+      *(*model)->tokenizer(), std::vector<ChatMessage>{{ChatRole::kUser, "Hi"}});
+  ASSERT_THAT(chat, IsOk());
+  EXPECT_EQ(chat->front(), 1);  // asked for by the file, though the template does not write it
+  ASSERT_NE((*model)->words(), nullptr);
+  EXPECT_EQ((*model)->words()->text((*model)->words()->word(ids[0])), "the");
+  EXPECT_EQ(Logits(File("pieces.gguf"), DType::kFloat32, ids).size(), ids.size() * 400);
+}
+
+TEST_F(LlamaTest, ASentencePieceVocabularyNeedNotNameItsEnds) {
+  const std::string pieces = File("pieces");
+  WriteTinyLlamaOfPieces(pieces);
+  std::string bytes = GgufOf(pieces).Bytes();
+  for (const char* key : {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id"}) {
+    bytes[bytes.find(key)] = 'T';  // another key
+  }
+  WriteFile(File("nameless.gguf"), bytes);
+  const auto model = Model::Load(File("nameless.gguf"));
+  ASSERT_THAT(model, IsOk());
+  EXPECT_EQ((*model)->begin_token(), 1);
+  EXPECT_TRUE((*model)->config().Ends(2));
+}
+
+// In the layout of Hugging Face: tokenizer.model, with the tokens that were added to it.
+TEST_F(LlamaTest, ADirectoryMayHaveASentencePieceVocabulary) {
+  const std::string pieces = File("pieces");
+  WriteTinyLlamaOfPieces(pieces);
+  WriteGguf(pieces, File("pieces.gguf"));
+  const auto gguf = Model::Load(File("pieces.gguf"));
+  const auto hub = Model::Load(pieces);
+  ASSERT_THAT(hub, IsOk());
+  EXPECT_EQ((*hub)->begin_token(), 1);
+  ASSERT_NE((*hub)->chat_template(), nullptr) << (*hub)->chat_template_status();
+  const std::vector<ChatMessage> turn = {{ChatRole::kUser, "Hi </s>"}};
+  EXPECT_EQ((*hub)->chat_template()->Render(*(*hub)->tokenizer(), turn).value(),
+            (*gguf)->chat_template()->Render(*(*gguf)->tokenizer(), turn).value());
+  // The same vocabulary often lies beside it as a tokenizer.json, which is not read then; another
+  // tokenizer.model, as LLaMA 3's, is not.
+  WriteFile(pieces + "/tokenizer.json", "{}");
+  EXPECT_EQ((*Model::Load(pieces))->fingerprint(), (*hub)->fingerprint());
+  WriteFile(hub_ + "/tokenizer.model", "IQ== 0\n");
+  EXPECT_EQ((*Model::Load(hub_))->tokenizer()->vocab_size(), 4096);
+}
+
+TEST_F(LlamaTest, ADirectoryMayAddTokensToASentencePieceVocabulary) {
+  const std::string pieces = File("pieces");
+  json config = TinyLlamaConfig();
+  WriteTinyLlamaOfPieces(pieces);
+  config["vocab_size"] = 410;
+  WriteTinyLlama(pieces, config);
+  json settings = {{"bos_token", {{"content", "<s>"}}}, {"add_bos_token", false}};
+  settings["added_tokens_decoder"] = {{"1", {{"content", "<s>"}, {"special", true}}},
+                                      {"401", {{"content", "<|im_start|>"}, {"special", false}}},
+                                      {"402", {{"content", "<tool>"}, {"special", false}}},
+                                      {"403", {{"content", "<other>"}, {"special", true}}}};
+  WriteFile(pieces + "/tokenizer_config.json", settings.dump());
+  const auto model = Model::Load(pieces);
+  ASSERT_THAT(model, IsOk());
+  const Tokenizer& tokenizer = *(*model)->tokenizer();
+  EXPECT_EQ(tokenizer.vocab_size(), 410);
+  EXPECT_EQ((*model)->begin_token(), std::nullopt);
+  EXPECT_EQ(tokenizer.ControlToken("<|im_start|>"), 401);
+  EXPECT_EQ(tokenizer.ControlToken("<other>"), 403);
+  EXPECT_EQ(tokenizer.Encode("<|im_start|><other><tool>").value().back(), 402);
+  for (const int32_t id : {400, 404, 409}) EXPECT_EQ(tokenizer.TokenBytes(id), "");
+  // Or in a file of their own, as older ones.
+  WriteFile(pieces + "/tokenizer_config.json", "{}");
+  WriteFile(pieces + "/added_tokens.json", json({{"<tool>", 400}}).dump());
+  EXPECT_EQ((*Model::Load(pieces))->tokenizer()->TokenBytes(400), "<tool>");
+  EXPECT_EQ((*Model::Load(pieces))->begin_token(), 1);
+  for (const json& wrong : {json(410), json(-1), json("x")}) {
+    WriteFile(pieces + "/added_tokens.json", json({{"<tool>", wrong}}).dump());
+    EXPECT_THAT(Model::Load(pieces),
+                StatusIs(kInvalid, absl::StrCat("added token \"<tool>\" has the id ", wrong.dump(),
+                                                ", expected one of the embedding's 410 rows")));
+  }
+}
+
 TEST_F(LlamaTest, AnEmbeddingMayHaveMoreRowsThanTokens) {
   json config = TinyLlamaConfig();
   config["vocab_size"] = 4100;

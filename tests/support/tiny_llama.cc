@@ -18,6 +18,7 @@
 #include "model/config/llama_config.h"
 #include "model/weights/safetensors.h"
 #include "tests/support/tiny_model.h"
+#include "tests/support/tiny_pieces.h"
 
 namespace recollect {
 namespace {
@@ -28,6 +29,13 @@ constexpr char kChatMl[] =
     "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] "
     "+ '<|im_end|>' + '\\n'}}{% endfor %}{% if add_generation_prompt %}{{ "
     "'<|im_start|>assistant\\n' }}{% endif %}";
+
+constexpr char kZephyr[] =
+    "{% for message in messages %}\n{% if message['role'] == 'user' %}\n{{ '<|user|>\n' + "
+    "message['content'] + eos_token }}\n{% elif message['role'] == 'system' %}\n{{ "
+    "'<|system|>\n' + message['content'] + eos_token }}\n{% elif message['role'] == 'assistant' "
+    "%}\n{{ '<|assistant|>\n'  + message['content'] + eos_token }}\n{% endif %}\n{% if loop.last "
+    "and add_generation_prompt %}\n{{ '<|assistant|>' }}\n{% endif %}\n{% endfor %}";
 
 std::map<std::string, std::vector<int64_t>> HubShapes(const json& config) {
   const int64_t d = config["hidden_size"], ffn = config["intermediate_size"];
@@ -151,6 +159,13 @@ std::vector<float> Interleaved(const std::vector<float>& rows, int64_t columns, 
 }
 
 void SetTokenizer(const std::string& directory, int64_t vocab_size, GgufWriter& writer) {
+  if (std::filesystem::exists(directory + "/tokenizer.model")) {
+    SetPieces(TinyPieces().pieces, writer);
+    writer.Set("tokenizer.ggml.bos_token_id", uint32_t{1})
+        .Set("tokenizer.ggml.eos_token_id", uint32_t{2})
+        .Set("tokenizer.chat_template", kZephyr);
+    return;
+  }
   std::vector<std::string> tokens(static_cast<size_t>(vocab_size)), merges;
   std::vector<int32_t> types(tokens.size(), 1);
   std::set<int64_t> control = {0, 1, 2};
@@ -208,6 +223,16 @@ void WriteTinyLlama(const std::string& directory, const json& config, uint64_t s
                          {"eos_token", "<|im_end|>"},
                          {"add_bos_token", false},
                          {"chat_template", kChatMl}};
+  WriteFile(directory + "/tokenizer_config.json", settings.dump(2));
+}
+
+void WriteTinyLlamaOfPieces(const std::string& directory, json config) {
+  config["vocab_size"] = 400;
+  WriteTinyLlama(directory, config);
+  std::filesystem::remove(directory + "/tokenizer.json");
+  WriteFile(directory + "/tokenizer.model",
+            ReadFile(SourceDir() + "/tests/support/llama_tokenizer.model"));
+  const json settings = {{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"chat_template", kZephyr}};
   WriteFile(directory + "/tokenizer_config.json", settings.dump(2));
 }
 

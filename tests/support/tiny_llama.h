@@ -25,10 +25,16 @@ nlohmann::json TinyLlamaConfig();
 void WriteTinyLlama(const std::string& directory, const nlohmann::json& config = TinyLlamaConfig(),
                     uint64_t seed = 1);
 
+// The same with the 400 pieces of tests/support/llama_tokenizer.model in place of tokenizer.json,
+// and the conversation of Zephyr, as TinyLlama has it: `<s>` is 1, `</s>` is 2.
+void WriteTinyLlamaOfPieces(const std::string& directory,
+                            nlohmann::json config = TinyLlamaConfig());
+
 // Everything of a directory in the Hugging Face layout as a GGUF file, which has matrices as
 // `type`: kF32, kBF16, kQ8_0 or kQ4_1 (rows of a multiple of 32 then). The rows of Q and K are in
 // the order in which their pairs for RoPE are neighbours; LLaMA 3's scaling becomes divisors.
-// Without a tokenizer.json the vocabulary is of single characters.
+// The vocabulary is that of tokenizer.model or of tokenizer.json; without either it is of single
+// characters.
 GgufWriter GgufOf(const std::string& directory, GgufTensorType type = GgufTensorType::kF32);
 void WriteGguf(const std::string& directory, const std::string& path,
                GgufTensorType type = GgufTensorType::kF32);

@@ -168,8 +168,11 @@ TEST_F(GgufVocabularyTest, RefusesAnotherRule) {
 }
 
 TEST_F(GgufVocabularyTest, RefusesAnotherModel) {
-  model_ = "llama";
-  EXPECT_THAT(Read(), StatusIs(kInvalid, "tokenizer.ggml.model is \"llama\", expected \"gpt2\""));
+  model_ = "bert";
+  EXPECT_THAT(Read(),
+              StatusIs(kInvalid,
+                       "tokenizer.ggml.model is \"bert\", expected \"gpt2\" (byte-level BPE) "
+                       "or \"llama\" (SentencePiece)"));
 }
 
 TEST_F(GgufVocabularyTest, RefusesATypeThatThereIsNot) {

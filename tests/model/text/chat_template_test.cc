@@ -9,9 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "model/text/sentencepiece_tokenizer.h"
+#include "model/weights/gguf.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/status_matchers.h"
 #include "tests/support/tiny_bpe.h"
+#include "tests/support/tiny_pieces.h"
 
 namespace recollect::model {
 namespace {
@@ -215,6 +218,27 @@ TEST(ChatTemplateTest, NoMessageCanWriteAControlToken) {
   for (const char* name : kTemplates) ExpectNoMessageWritesAControlToken(name, Tokens());
 }
 
+// The same with marks that the file has as user-defined tokens, which texts otherwise encode to.
+TEST(ChatTemplateTest, NoMessageCanWriteAControlTokenOfASentencePieceVocabulary) {
+  SentencePieceVocabulary vocabulary = TinyPieces();
+  std::vector<std::string_view> marks = {"<|im_start|>", "<|im_end|>", "<|user|>", "<|assistant|>",
+                                         "[INST]",       "[/INST]",    "<|x|>"};
+  marks.insert(marks.end(), kControls.begin() + 2, kControls.end());
+  for (const std::string_view mark : marks) {
+    vocabulary.pieces.push_back({std::string(mark), 0, TokenType::kUserDefined});
+  }
+  GgufWriter writer;
+  SetPieces(vocabulary.pieces, writer);
+  const std::string path = ::testing::TempDir() + "/marks.gguf";
+  WriteFile(path, writer.Bytes());
+  const auto file = GgufFile::Open(path).value();
+  const auto tokenizer =
+      SentencePieceTokenizer::Create(SentencePieceVocabulary::FromGguf(file.metadata()).value())
+          .value();
+  ASSERT_EQ(ControlNames(*tokenizer).size(), 3 + marks.size());
+  for (const char* name : kTemplates) ExpectNoMessageWritesAControlToken(name, *tokenizer);
+}
+
 TEST(ChatTemplateTest, RefusesRolesOutOfOrder) {
   const auto status = [](const char* name, const std::vector<ChatMessage>& messages) {
     return Named(name).Render(Tokens(), messages).status();
@@ -340,8 +364,7 @@ TEST(ChatTemplateTest, SentencePieceTokenizersWorkToo) {
 // Text is encoded from one control token to the next, each run with the space that LLaMA's models
 // put before a text.
 TEST(ChatTemplateTest, ZephyrWithASentencePieceVocabulary) {
-  const auto llama =
-      Tokenizer::Load(RECOLLECT_SOURCE_DIR "/tests/support/llama_tokenizer.model").value();
+  const auto llama = SentencePieceTokenizer::Create(TinyPieces()).value();
   const auto chat = ChatTemplate::Recognize(Jinja("zephyr"), *llama, /*begins=*/true).value();
   const std::vector<ChatMessage> turns = {{kUser, "Hi"}, {kAssistant, "Yes?"}, {kUser, "Bye"}};
   std::vector<int32_t> expected = {1};

@@ -19,7 +19,9 @@ namespace recollect::kernels {
 
 // Returns before the work is done. Keys may have any alignment unless the plan's sizes say that
 // they are aligned; they are read fastest where these do, and else at multiples of 16 bytes with
-// d_k a multiple of 8. Two launches, none when there is nothing to find. Statuses
+// d_k a multiple of 8. Two launches, four with a filter, none when there is
+// nothing to find. A device whose thread blocks cannot have the shared memory of a filter (186 KB
+// for width 256) searches by tiles. Statuses
 // of kernels/cuda/cuda_status.h.
 absl::Status Launch(cudaStream_t stream, const LandmarkTopKOp& op);
 

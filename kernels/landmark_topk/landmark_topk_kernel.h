@@ -174,11 +174,10 @@ RECOLLECT_HD void LandmarkPart(Block& block, LandmarkShared& shared, const Landm
   });
 }
 
-// Writes the n best of `count` numbers in global memory, 0 among them standing for none. Places
-// without a candidate get -1 and -infinity.
+// Leaves the n best of `count` numbers in the list.
 template <typename Block>
-RECOLLECT_HD void MergeBest(Block& block, TopKList& list, const uint64_t* numbers, int64_t count,
-                            int n, int64_t* candidates, float* scores) {
+RECOLLECT_HD void MergeNumbers(Block& block, TopKList& list, const uint64_t* numbers, int64_t count,
+                               int n) {
   ClearList(block, list);
   for (int64_t step = 0; step < count; step += kTopKStep) {
     block.Phase([&](int t) {
@@ -189,11 +188,22 @@ RECOLLECT_HD void MergeBest(Block& block, TopKList& list, const uint64_t* number
     SortIfFull(block, list, kTopKStep);
   }
   SortList(block, list);
+}
+
+// Writes a query's result at place `place`; 0: there is no candidate for it.
+RECOLLECT_HD void WriteBest(int64_t* candidates, float* scores, int place, uint64_t packed) {
+  candidates[place] = packed == 0 ? -1 : CandidateOf(packed);
+  scores[place] = packed == 0 ? -Infinity() : ScoreOf(packed);
+}
+
+// Writes the n best of `count` numbers in global memory, 0 among them standing for none. Places
+// without a candidate get -1 and -infinity.
+template <typename Block>
+RECOLLECT_HD void MergeBest(Block& block, TopKList& list, const uint64_t* numbers, int64_t count,
+                            int n, int64_t* candidates, float* scores) {
+  MergeNumbers(block, list, numbers, count, n);
   block.Run([&](int t) {
-    if (t >= n) return;
-    const uint64_t packed = list.slots[t];
-    candidates[t] = packed == 0 ? -1 : CandidateOf(packed);
-    scores[t] = packed == 0 ? -Infinity() : ScoreOf(packed);
+    if (t < n) WriteBest(candidates, scores, t, list.slots[t]);
   });
 }
 

@@ -16,6 +16,8 @@ namespace recollect::kernels {
 // Limits, because a thread block keeps its lists in shared memory.
 inline constexpr int kMaxDeviceTopK = 256;
 inline constexpr int kMaxDeviceKeyWidth = 1024;
+// A filter keeps so many candidates of each query, and answers with half of them at most.
+inline constexpr int kFilterKept = 16, kMaxFilterTopK = kFilterKept / 2;
 
 struct LandmarkTopKSizes {
   int64_t queries = 0;
@@ -29,15 +31,19 @@ struct LandmarkTopKSizes {
 };
 
 struct LandmarkTopKPlan {
-  // Tiles: a thread block reads a part's keys once for four queries. Ahead: for one, with loads
-  // ahead of its sums; for aligned keys of some widths.
-  enum class Strategy { kTiles, kAhead };
+  // Tiles: a thread block reads a part's keys once for four queries. The others are for aligned
+  // keys of width 64, 128 or 256. Ahead: for one query, with loads ahead of its sums. Filter: for
+  // many queries, n <= kMaxFilterTopK: tensor cores choose kFilterKept candidates, which are scored
+  // again; a query for which these are not proven to have the best goes by tiles after all.
+  enum class Strategy { kTiles, kAhead, kFilter };
   LandmarkTopKSizes sizes;
   Strategy strategy = Strategy::kTiles;
   int64_t query_tiles = 0;
   int64_t parts = 0;      // ranges of candidates; part p begins at p * part_keys
   int64_t part_keys = 0;  // a multiple of the keys of one step
-  float scale = 0;        // 1 / sqrt(width)
+  // With a filter: its own tiles and parts. Those above are for the queries that go by tiles.
+  int64_t filter_tiles = 0, filter_parts = 0, filter_part_keys = 0;
+  float scale = 0;  // 1 / sqrt(width)
   int64_t workspace_bytes = 0;
   friend bool operator==(const LandmarkTopKPlan&, const LandmarkTopKPlan&) = default;
 };
@@ -47,6 +53,12 @@ struct LandmarkTopKPlan {
 // are 2^30 candidates or more, or a size is negative.
 absl::StatusOr<LandmarkTopKPlan> PlanLandmarkTopK(const LandmarkTopKSizes& sizes,
                                                   int multiprocessors);
+
+// Plans with a given strategy, for tests and benchmarks. INVALID_ARGUMENT, too, for sizes that it
+// cannot run.
+absl::StatusOr<LandmarkTopKPlan> PlanLandmarkTopK(const LandmarkTopKSizes& sizes,
+                                                  int multiprocessors,
+                                                  LandmarkTopKPlan::Strategy strategy);
 
 // A segment's keys and the number of its first candidate. The last entry of a table has the total
 // number of candidates and no keys.

@@ -67,16 +67,24 @@ inline std::vector<Best> RunOnCpu(OpContext& ctx, const Call& call) {
 }
 
 // Plans for 132, 1 and 2 multiprocessors, with keys at aligned addresses, for which a plan may have
-// a way of its own, and an element past them.
-inline std::vector<Best> RunOnDevice(Device& device, const Call& call, int way) {
+// a way of its own, and an element past them; by a filter for 2 and aligned keys, where it can.
+inline absl::StatusOr<LandmarkTopKPlan> PlanOf(const Call& call, int way) {
   constexpr int kMultiprocessors[] = {132, 1, 2};
+  const LandmarkTopKSizes sizes{.queries = call.query_count(),
+                                .width = call.width,
+                                .candidates = call.candidates(),
+                                .n = call.n,
+                                .aligned = way / 3 == 0};
+  if (way == 2) {
+    auto plan = PlanLandmarkTopK(sizes, 2, LandmarkTopKPlan::Strategy::kFilter);
+    if (plan.ok()) return plan;
+  }
+  return PlanLandmarkTopK(sizes, kMultiprocessors[way % 3]);
+}
+
+inline std::vector<Best> RunOnDevice(Device& device, const Call& call, int way) {
   const int64_t queries = call.query_count(), places = queries * call.n;
-  const absl::StatusOr<LandmarkTopKPlan> plan = PlanLandmarkTopK({.queries = queries,
-                                                                  .width = call.width,
-                                                                  .candidates = call.candidates(),
-                                                                  .n = call.n,
-                                                                  .aligned = way / 3 == 0},
-                                                                 kMultiprocessors[way % 3]);
+  const absl::StatusOr<LandmarkTopKPlan> plan = PlanOf(call, way);
   EXPECT_TRUE(plan.ok()) << plan.status();
   device_cases::Arrays arrays(device);
   std::vector<KeySegment> segments;

@@ -41,6 +41,33 @@ for name in chosen:
 json.dump({{"testsuites": [{{"name": "Suite", "testsuite": cases}}]}}, open(results[0], "w"))
 sys.exit(any("failures" in case for case in cases))
 """
+# Three tests that need no device for themselves, and one that does; what it runs goes to a file. "Slow" ends once a file says so.
+LISTS = """#!/usr/bin/env python3
+import pathlib, sys, time
+names = ["Suite.First", "Suite.Slow/3", "Suite.Last", "Suite.MemoryThatRunsOutIsAStatus"]
+if "--gtest_list_tests" in sys.argv:
+    print("Suite.\\n  First\\n  Slow/3  # GetParam() = 1\\n  Last\\n  MemoryThatRunsOutIsAStatus")
+    sys.exit()
+chosen = [a.split("=", 1)[1].split(":") for a in sys.argv if a.startswith("--gtest_filter=")]
+for name in chosen[0] if chosen else names:
+    with open("{root}/ran", "a") as ran:
+        ran.write(name + "\\n")
+    print("[ RUN      ]", name, flush=True)
+    if "Slow" in name and not pathlib.Path("{root}/quick").exists():
+        time.sleep(60)
+    print("[       OK ]", name + ", where GetParam() = 1 (1 ms)" if "/" in name else name + " (0 ms)", flush=True)
+"""
+WAITS = """#!/usr/bin/env python3
+import pathlib, sys, time
+if "--gtest_list_tests" in sys.argv:
+    print("Suite.\\n  {name}")
+    sys.exit()
+print("[ RUN      ] Suite.{name}")
+pathlib.Path("{root}/begun_{name}").touch()
+while not pathlib.Path("{root}/begun_{other}").exists():
+    time.sleep(0.01)
+print("[       OK ] Suite.{name} (5 ms)")
+"""
 BENCH = """#!/usr/bin/env python3
 import json, sys
 json.dump({cases}, open(sys.argv[sys.argv.index("--json") + 1], "w"))
@@ -94,7 +121,7 @@ with tempfile.TemporaryDirectory() as folder:
     program(root, "one")
     program(root, "two", seconds=60)
     program(root, "three", failed=1)
-    tests, text, _ = check(root, 1, "--only", "tests", "--deadline", "7")
+    tests, text, _ = check(root, 1, "--only", "tests", "--deadline", "7", "--workers", "1")
     expect(tests, {"one.Runs": "passed", "two": "not run", "three": "not run"})
     assert "# CUDA operations on GPU, 1, 2" in text and "NOT TESTED" not in text, text
 
@@ -118,6 +145,25 @@ with tempfile.TemporaryDirectory() as folder:
         tests, text, _ = check(root, 1, "--only", "tests")
         expect(tests, {"Suite.First": "passed", "Suite.Loses": "failed", "Suite.Later": "passed", "Suite.Wrong": "failed"})
         assert text.count(message) == 1 and "1 != 2" in text, text
+
+    # Tests that had ended when the deadline came keep their results, and the others alone run later; what needs the device for
+    # itself comes last.
+    (root / "manifest.json").write_text(json.dumps({"commit": "ghi", "tests": ["two"]}))
+    write(root / "bin" / "two", LISTS.format(root=root))
+    slow, last, alone = "Suite.Slow/3", "Suite.Last", "Suite.MemoryThatRunsOutIsAStatus"
+    tests, _, _ = check(root, 1, "--only", "tests", "--deadline", "12")
+    expect(tests, {"Suite.First": "passed", slow: "not run", last: "not run", alone: "not run"})
+    (root / "quick").touch()
+    (root / "ran").unlink()
+    tests, _, _ = check(root, 0, "--only", "tests", "--resume")
+    expect(tests, {"Suite.First": "passed", slow: "passed", last: "passed", alone: "passed"})
+    expect((root / "ran").read_text().split(), [slow, last, alone])
+
+    # Programs run at once: each of two waits until the other has begun.
+    (root / "manifest.json").write_text(json.dumps({"commit": "jkl", "tests": ["one", "two"]}))
+    for name, other in (("one", "two"), ("two", "one")):
+        write(root / "bin" / name, WAITS.format(root=root, name=name, other=other))
+    expect(check(root, 0, "--only", "tests")[0], {"Suite.one": "passed", "Suite.two": "passed"})
 
     # What a small pack leaves to the checkout must be there.
     (root / "manifest.json").write_text(json.dumps({"commit": "def", "tests": ["two"], "small": True}))

@@ -16,7 +16,7 @@ inline constexpr int64_t kDefaultAnswerTokens = 1024;
 
 // Decodes a request; `generate.prompt.messages` is the conversation. Retrievals are requested if
 // documents are mounted, since the answer cites them. Errors as for DecodeCompletion
-// (http/api/completion_request.h); INVALID_ARGUMENT also names the message.
+// (http/api/completions.cc); INVALID_ARGUMENT also names the message.
 absl::StatusOr<GenerationRequest> DecodeChat(const std::string& body, const ServerOptions& options,
                                              const access::Caller& caller);
 

@@ -15,7 +15,7 @@
 #include "http/net/entity_tag.h"
 #include "http/net/errors.h"
 #include "http/net/json.h"
-#include "http/net/range.h"
+#include "http/net/ranges.h"
 
 namespace recollect::http {
 namespace {

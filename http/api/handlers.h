@@ -1,5 +1,5 @@
-// What answers the requests of each route (http/api/routes.cc), now or later, also from other
-// threads. Those of streams are for routes that take a stream.
+// Names what answers the requests of each route (http/api/routes.cc), now or later, also from other
+// threads. Handlers of streams are for routes that take a stream.
 #ifndef RECOLLECT_HTTP_API_HANDLERS_H_
 #define RECOLLECT_HTTP_API_HANDLERS_H_
 
@@ -29,7 +29,7 @@ Handler ListDocuments;
 // GET /v1/documents/{}: a document, or how far its unfinished ingest has come.
 Handler GetDocument;
 // GET /v1/documents/{}/text?begin=B&end=E: bytes of its text; of these the ones that the header
-// Range asks for (http/net/range.h).
+// Range asks for (http/net/ranges.h).
 Handler GetText;
 Handler DeleteDocument;  // DELETE /v1/documents/{}: also of an unfinished ingest
 // PUT /v1/documents/{}/metadata: the body in place of its metadata. PATCH: the keys of the body in

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "http/api/handlers.h"
-#include "http/metrics/engine_metrics.h"
-#include "http/metrics/process_metrics.h"
+#include "http/metrics/families.h"
 #include "model/model.h"
 #include "prometheus/metric_family.h"
 #include "prometheus/text_serializer.h"

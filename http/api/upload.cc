@@ -17,10 +17,10 @@
 #include "http/api/handlers.h"
 #include "http/api/published_part.h"
 #include "http/api/query.h"
-#include "http/net/content_range.h"
 #include "http/net/entity_tag.h"
 #include "http/net/errors.h"
 #include "http/net/json.h"
+#include "http/net/ranges.h"
 
 namespace recollect::http {
 namespace {
@@ -164,8 +164,7 @@ absl::Status Upload::Begin(const Request& request) {
   if (!stream.ok()) return NamedAsInQuery(stream.status());
   stream_ = *std::move(stream);
   if (existed_ && range_.has_value())
-    stream_ =
-        std::make_unique<PublishedPart>(runtime_.engine, *there, range_->begin, asked.metadata);
+    stream_ = ComparePart(runtime_.engine, *there, range_->begin, asked.metadata);
   const engine::IngestStatus status = stream_->status();
   committed_ = status.committed_offset;
   committed_sha256_ = status.committed_sha256;

@@ -1,4 +1,4 @@
-#include "http/net/content_range.h"
+#include "http/net/ranges.h"
 
 #include <string>
 #include <utility>

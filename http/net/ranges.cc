@@ -1,4 +1,4 @@
-#include "http/net/content_range.h"
+#include "http/net/ranges.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,7 +7,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "model/text/printable.h"
 
@@ -23,7 +22,34 @@ bool ParseNumber(absl::string_view text, int64_t& number) {
          number < std::numeric_limits<int64_t>::max();
 }
 
+// Digits alone; what is larger than a number is as good as the largest.
+bool ParseDigits(absl::string_view text, int64_t& number) {
+  if (text.empty() || !std::all_of(text.begin(), text.end(), absl::ascii_isdigit)) return false;
+  if (!absl::SimpleAtoi(text, &number)) number = std::numeric_limits<int64_t>::max();
+  return true;
+}
+
 }  // namespace
+
+absl::StatusOr<std::optional<ByteRange>> ParseRange(absl::string_view header, int64_t size) {
+  constexpr absl::string_view kUnit = "bytes=";
+  if (!absl::StartsWithIgnoreCase(header, kUnit)) return std::nullopt;
+  const absl::string_view range = absl::StripAsciiWhitespace(header.substr(kUnit.size()));
+  const size_t dash = range.find('-');
+  if (dash == absl::string_view::npos) return std::nullopt;
+  const absl::string_view first_text = range.substr(0, dash), last_text = range.substr(dash + 1);
+  int64_t first = 0, last = std::numeric_limits<int64_t>::max();
+  if (!last_text.empty() && !ParseDigits(last_text, last)) return std::nullopt;
+  if (first_text.empty()) {  // the last bytes, so many
+    if (last_text.empty()) return std::nullopt;
+    if (last > 0 && size > 0) return ByteRange{size - std::min(last, size), size};
+  } else {
+    if (!ParseDigits(first_text, first) || last < first) return std::nullopt;
+    if (first < size) return ByteRange{first, std::min(last, size - 1) + 1};
+  }
+  return absl::OutOfRangeError(
+      absl::StrCat("Range: '", range, "', nothing of it is among ", size, " bytes"));
+}
 
 absl::StatusOr<ContentRange> ParseContentRange(const std::string& header) {
   const auto refused = [&](absl::string_view why) {

@@ -1,9 +1,10 @@
-// The header that asks for a part of a body.
-#ifndef RECOLLECT_HTTP_NET_RANGE_H_
-#define RECOLLECT_HTTP_NET_RANGE_H_
+// The headers that ask for a part of a body, and that say which part of a text a body is.
+#ifndef RECOLLECT_HTTP_NET_RANGES_H_
+#define RECOLLECT_HTTP_NET_RANGES_H_
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -20,6 +21,17 @@ struct ByteRange {
 // there.
 absl::StatusOr<std::optional<ByteRange>> ParseRange(absl::string_view header, int64_t size);
 
+struct ContentRange {
+  int64_t begin = 0, end = 0;    // bytes, `end` not included
+  std::optional<int64_t> total;  // of the text; unknown: the part is the last
+
+  int64_t size() const { return end - begin; }
+  bool last() const { return total.value_or(end) == end; }
+};
+
+// "bytes 0-9/25" or "bytes 10-24/*". INVALID_ARGUMENT naming what is wrong.
+absl::StatusOr<ContentRange> ParseContentRange(const std::string& header);
+
 }  // namespace recollect::http
 
-#endif  // RECOLLECT_HTTP_NET_RANGE_H_
+#endif  // RECOLLECT_HTTP_NET_RANGES_H_

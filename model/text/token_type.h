@@ -1,4 +1,4 @@
-// What a token of a vocabulary is.
+// Defines the kinds of tokens of a vocabulary.
 #ifndef RECOLLECT_MODEL_TEXT_TOKEN_TYPE_H_
 #define RECOLLECT_MODEL_TEXT_TOKEN_TYPE_H_
 

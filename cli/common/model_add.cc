@@ -1,6 +1,7 @@
 #include "cli/common/model_add.h"
 
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include "base/io/file.h"
 #include "base/sha256.h"
 #include "base/status.h"
+#include "cli/common/host.h"
 #include "cli/common/models.h"
 
 namespace recollect::cli {
@@ -31,6 +33,15 @@ absl::Status FromSystem(const std::string& what, const std::error_code& error) {
   const std::string text = absl::StrCat(what, ": ", error.message());
   return error == std::errc::no_space_on_device ? absl::ResourceExhaustedError(text)
                                                 : absl::UnavailableError(text);
+}
+
+// The default data directory, which has the default folder of models, is its owner's alone.
+void MakeDataDirAround(const std::string& models) {
+  const auto data = DefaultDataDir();
+  if (!data.ok() || models != absl::StrCat(*data, "/models")) return;
+  std::error_code ignored;
+  fs::create_directories(fs::path(*data).parent_path(), ignored);
+  mkdir(data->c_str(), 0700);
 }
 
 // A folder that is removed with the object.
@@ -225,6 +236,7 @@ absl::Status AddModelFiles(const ModelAddOptions& options) {
     std::printf("%s is there: %s%s\n", options.name.c_str(), target.c_str(), MemoryText(adapter));
     return absl::OkStatus();
   }
+  MakeDataDirAround(models);
   ASSIGN_OR_RETURN(const WorkFolder work, WorkFolder::In(models));
   if (known != nullptr) {
     std::printf("%s: %s, licence %s, %lld bytes, from the package %s\n", known->name, known->title,

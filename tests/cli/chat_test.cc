@@ -66,6 +66,20 @@ TEST_F(ChatCliTest, AddedModelIsFoundByItsName) {
   EXPECT_THAT(again.out, HasSubstr("is there"));
 }
 
+// As the first page of the README does it: no flag says where anything is.
+TEST_F(ChatCliTest, AnAddedModelAndDocumentsShareTheDefaultDirectory) {
+  const std::vector<std::string> home = {"XDG_DATA_HOME=" + Path("home"), "RECOLLECT_MODELS_DIR="};
+  ASSERT_EQ(Run({"model", "add", "tiny", "--from", Path("tiny.gguf")}, "", home).exit_code, 0);
+  const ProcessResult ingested =
+      Run({"ingest", "--model", "tiny", "--id", "notes", "-"}, Text(100), home);
+  EXPECT_EQ(ingested.exit_code, 0) << ingested.err;
+  EXPECT_EQ(ingested.err, "") << "nobody else may enter it";
+  const ProcessResult talk =
+      Run({"chat", "--mount", "notes", "--max-tokens", "3", "--json"}, "Who?\n", home);
+  EXPECT_EQ(Lines(talk).size(), 1u);
+  EXPECT_THAT(Run({"model", "list"}, "", home).out, HasSubstr(Path("home") + "/recollect/models"));
+}
+
 TEST_F(ChatCliTest, FilesThatAreNotWhatTheyShouldBeAreNotAdded) {
   const ProcessResult other = Add("smollm2", Path("tiny.gguf"));
   EXPECT_NE(other.exit_code, 0);

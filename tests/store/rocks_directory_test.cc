@@ -48,6 +48,15 @@ TEST(RocksDirectoryTest, OneOfSomebodyElseIsRefusedAndLeftAsItIs) {
   }
 }
 
+// The default data directory has the default folder of added models.
+TEST(RocksDirectoryTest, AddedModelsMayBeInIt) {
+  TempDir dir;
+  fs::create_directory(dir.path() + "/models");
+  WriteFile(dir.path() + "/models/file", "a model's");
+  for (int start = 0; start < 2; ++start) EXPECT_THAT(Open(dir.path()), IsOk()) << start;
+  EXPECT_EQ(ReadFile(dir.path() + "/models/file"), "a model's");
+}
+
 TEST(RocksDirectoryTest, AnotherProgramsDatabaseIsRefused) {
   TempDir dir;
   rocksdb::DB* db = nullptr;

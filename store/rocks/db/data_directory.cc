@@ -72,8 +72,9 @@ absl::Status PrepareDataDirectory(const std::string& directory) {
   }
   if (error) return DirectoryError("data directory", directory, error);
   if (names.contains(kHeadFile)) return absl::OkStatus();
-  // What a first start that was cut short leaves, and the root of a file system.
-  for (const char* name : {"LOCK", "RECOLLECT.new", "lost+found"}) names.erase(name);
+  // What a first start that was cut short leaves, the root of a file system, and the folder of
+  // added models, which is in the default data directory.
+  for (const char* name : {"LOCK", "RECOLLECT.new", "lost+found", "models"}) names.erase(name);
   if (names.empty()) return absl::OkStatus();
   if (names.contains("CURRENT") && IsOlderDatabase(directory)) return absl::OkStatus();
   constexpr size_t kNamed = 3;

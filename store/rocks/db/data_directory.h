@@ -15,7 +15,7 @@ absl::Status MakeDirectory(const std::string& what, const std::string& directory
 
 // Creates the directory if it is missing, accessible to its owner alone; warns if others can enter
 // it, since documents are stored unencrypted. FAILED_PRECONDITION if it cannot be created, or if it
-// is neither empty nor a data directory of ours (names its contents).
+// is neither empty (but for a folder of models) nor a data directory of ours (names its contents).
 absl::Status PrepareDataDirectory(const std::string& directory);
 
 }  // namespace recollect::store::rocks

@@ -16,11 +16,11 @@ absl::StatusOr<std::vector<std::string>> ExpandMounts(store::Catalog& store,
   ASSIGN_OR_RETURN(const store::MetadataFilter filter,
                    store::MetadataFilter::Parse(asked.mount_filter, "mount_filter"));
   std::vector<std::string> ids;
-  absl::flat_hash_set<std::string> known;
+  absl::flat_hash_set<std::string> known, found_by_wildcards;
   for (const std::string& mount : asked.mounts) {
     absl::string_view beginning = mount;
     if (!absl::ConsumeSuffix(&beginning, "*")) {
-      ids.push_back(mount);
+      if (!found_by_wildcards.contains(mount)) ids.push_back(mount);
       known.insert(mount);
       continue;
     }
@@ -32,7 +32,9 @@ absl::StatusOr<std::vector<std::string>> ExpandMounts(store::Catalog& store,
           filter.matches_all() ? "" : " and metadata that matches mount_filter"));
     }
     for (const store::DocumentInfo& document : found) {
-      if (known.insert(document.id).second) ids.push_back(document.id);
+      if (!known.insert(document.id).second) continue;
+      found_by_wildcards.insert(document.id);
+      ids.push_back(document.id);
     }
   }
   if (std::ssize(ids) <= kMaxMounts) return ids;

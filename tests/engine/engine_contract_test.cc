@@ -177,6 +177,7 @@ TEST_P(EngineContractTest, AWildcardMountsAllDocumentsThatBeginSo) {
   EXPECT_THAT(mounts({"notes/*"}), ElementsAre("notes/", "notes/april", "notes/may"));
   EXPECT_THAT(mounts({"other", "notes/may", "notes/*"}),
               ElementsAre("other", "notes/may", "notes/", "notes/april"));
+  EXPECT_THAT(mounts({"notes/m*", "other", "notes/may"}), ElementsAre("notes/may", "other"));
   EXPECT_THAT(mounts({"*"}),
               ElementsAre("note", "notes", "notes/", "notes/april", "notes/may", "other"));
   EXPECT_THAT(Generate(*engine_, Ask(1, {"notes/*"})).status, IsOk());

@@ -1,6 +1,7 @@
 // The verb `chat`: a conversation in the terminal, over mounted documents.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -33,8 +35,9 @@ namespace {
 constexpr int64_t kMaxTokens = 512;
 
 constexpr char kCommands[] =
-    "  /mount NAME[,NAME]  answer from these documents, too\n"
-    "  /unmount [NAME]     no longer from this one, or from none\n"
+    "  /mount NAME[,NAME]  answer from these documents, too; NAME* is all whose names begin so\n"
+    "  /unmount [NAME,…]   no longer from these, or from none\n"
+    "  /paste              ask the lines that follow, up to a line /end, as one message\n"
     "  /system TEXT        begin anew with this system message; without TEXT: the model's own\n"
     "  /new                begin anew\n"
     "  /save [ID]          keep the conversation as this document; without ID: no longer\n"
@@ -59,7 +62,7 @@ class Chat {
     if (!system.empty()) Say(v1::CHAT_ROLE_SYSTEM, system);
   }
 
-  // A command that begins with '/'; false: to end.
+  // A command that begins with '/', but for /paste; false: to end.
   bool Command(absl::string_view line);
   // Asks, prints the answer as it comes and where it was found. The conversation keeps an answer
   // that was stopped; a question that was not answered leaves it.
@@ -75,7 +78,10 @@ class Chat {
   void Save(const std::string& id);
   void PrintSaved(const v1::Saved& saved) const;
   void Mount(absl::string_view names);
-  void Unmount(absl::string_view name);
+  void Unmount(absl::string_view names);
+  // Why `name` cannot be mounted, too.
+  absl::Status CheckMount(const std::string& name) const;
+  bool IsMounted(absl::string_view name) const;
   void PrintMounts() const;
 
   client::Client& client_;
@@ -89,23 +95,56 @@ void Chat::PrintMounts() const {
   std::fprintf(stderr, "mounted: %s\n", model::EscapeInvisible(names).c_str());
 }
 
+bool Chat::IsMounted(absl::string_view name) const {
+  const auto& mounts = request_.session().mounts();
+  return std::find(mounts.begin(), mounts.end(), name) != mounts.end();
+}
+
+absl::Status Chat::CheckMount(const std::string& name) const {
+  if (IsMounted(name)) {
+    return absl::AlreadyExistsError(absl::StrCat("'", name, "' is mounted already"));
+  }
+  absl::string_view beginning = name;
+  if (!absl::ConsumeSuffix(&beginning, "*")) return client_.GetDocument(name).status();
+  ASSIGN_OR_RETURN(const auto documents,
+                   client_.ListAllDocuments(request_.session().mount_filter()));
+  for (const v1::Document& document : documents) {
+    if (absl::StartsWith(document.id(), beginning)) return absl::OkStatus();
+  }
+  return absl::NotFoundError(absl::StrCat("no document for '", name, "'"));
+}
+
+// Names have no commas, but may have spaces.
+std::vector<std::string> NamesIn(absl::string_view list) {
+  std::vector<std::string> names;
+  for (const absl::string_view name : absl::StrSplit(list, ',', absl::SkipWhitespace())) {
+    names.emplace_back(absl::StripAsciiWhitespace(name));
+  }
+  return names;
+}
+
+void PrintNotice(absl::string_view text) {
+  std::fprintf(stderr, "%s\n", model::EscapeInvisible(text).c_str());
+}
+
 void Chat::Mount(absl::string_view names) {
-  for (const absl::string_view name :
-       absl::StrSplit(names, absl::ByAnyChar(", "), absl::SkipEmpty())) {
-    const auto document = client_.GetDocument(std::string(name));
-    if (!document.ok()) {
-      std::fprintf(stderr, "%s\n", model::EscapeInvisible(document.status().message()).c_str());
+  for (const std::string& name : NamesIn(names)) {
+    const absl::Status checked = CheckMount(name);
+    if (!checked.ok()) {
+      PrintNotice(checked.message());
     } else {
-      request_.mutable_session()->add_mounts(std::string(name));
+      request_.mutable_session()->add_mounts(name);
     }
   }
   PrintMounts();
 }
 
-void Chat::Unmount(absl::string_view name) {
+void Chat::Unmount(absl::string_view names) {
   auto& mounts = *request_.mutable_session()->mutable_mounts();
-  for (int i = mounts.size() - 1; i >= 0; --i) {
-    if (name.empty() || mounts[i] == name) mounts.DeleteSubrange(i, 1);
+  if (names.empty()) mounts.Clear();
+  for (const std::string& name : NamesIn(names)) {
+    if (!IsMounted(name)) PrintNotice(absl::StrCat("'", name, "' is not mounted"));
+    mounts.erase(std::remove(mounts.begin(), mounts.end(), name), mounts.end());
   }
   PrintMounts();
 }
@@ -173,6 +212,7 @@ bool Chat::Command(absl::string_view line) {
   } else if (command == "/save") {
     Save(std::string(argument));
   } else {
+    if (command != "/help") PrintNotice(absl::StrCat("there is no command '", command, "', only"));
     std::fputs(kCommands, stderr);
   }
   return true;
@@ -197,14 +237,15 @@ absl::Status Chat::Ask(const std::string& question) {
     return true;
   };
   const absl::StatusOr<client::GenerateResult> result = client_.Generate(request_, callbacks);
-  if (!json_) std::fputc('\n', stdout);
+  const bool stopped = absl::IsCancelled(result.status()) && LineReader::interrupted();
+  // An error without an answer leaves standard output empty.
+  if (!json_ && (result.ok() || stopped || !answer.empty())) std::fputc('\n', stdout);
   if (answer.empty() && !result.ok()) {
     request_.mutable_prompt()->mutable_messages()->RemoveLast();
   } else {
     Say(v1::CHAT_ROLE_ASSISTANT, answer);
   }
   if (!result.ok()) {
-    const bool stopped = absl::IsCancelled(result.status()) && LineReader::interrupted();
     if (stopped) std::fputs("(stopped)\n", stderr);
     return stopped ? absl::OkStatus() : result.status();
   }
@@ -235,6 +276,16 @@ std::string HistoryFile() {
   return failed ? "" : (folder / "recollect" / "chat_history").string();
 }
 
+// Lines up to one that is /end, or to the end of input.
+std::string ReadPasted(LineReader& lines) {
+  std::vector<std::string> pasted;
+  while (std::optional<std::string> line = lines.Read("")) {
+    if (absl::StripAsciiWhitespace(*line) == "/end") break;
+    pasted.push_back(*std::move(line));
+  }
+  return absl::StrJoin(pasted, "\n");
+}
+
 absl::Status Talk(const Options& common, const ChatOptions& options) {
   v1::GenerateRequest request = options.request;
   ASSIGN_OR_RETURN(*request.mutable_session(), ToSessionOptions(options.session));
@@ -251,9 +302,11 @@ absl::Status Talk(const Options& common, const ChatOptions& options) {
   chat.Begin(options.system);
   if (lines.interactive()) std::fputs("Ask, or /help. ctrl-D ends.\n", stderr);
   while (const std::optional<std::string> line = lines.Read("> ")) {
-    const absl::string_view said = absl::StripAsciiWhitespace(*line);
+    const bool paste = absl::StripAsciiWhitespace(*line) == "/paste";
+    const std::string pasted = paste ? ReadPasted(lines) : "";
+    const absl::string_view said = absl::StripAsciiWhitespace(paste ? pasted : *line);
     if (said.empty()) continue;
-    if (said.front() == '/') {
+    if (!paste && said.front() == '/') {
       if (!chat.Command(said)) break;
       continue;
     }

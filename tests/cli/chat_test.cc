@@ -159,6 +159,48 @@ TEST_F(ChatCliTest, AConversationIsKeptFromTheCommandOn) {
   EXPECT_THAT(text.out, testing::Not(HasSubstr("Another")));
 }
 
+TEST_F(ChatCliTest, CommandsMountAndUnmountByNamesAndBeginnings) {
+  for (const char* id : {"notes/may", "june 2"}) {
+    ASSERT_EQ(
+        Run({"ingest", "--model", Path("tiny.gguf"), "--data-dir", Path("data"), "--id", id, "-"},
+            Text(100))
+            .exit_code,
+        0);
+  }
+  const ProcessResult talk =
+      Chat({},
+           "/mount notes/*,other*\n/mount june 2 , june 2\nWho?\n/unmount b\n"
+           "/unmount notes/*,june 2\n");
+  EXPECT_EQ(Lines(talk).size(), 1u);
+  EXPECT_EQ(talk.err,
+            "no document for 'other*'\nmounted: notes/*\n"
+            "'june 2' is mounted already\nmounted: notes/*, june 2\n"
+            "'b' is not mounted\nmounted: notes/*, june 2\n"
+            "mounted: nothing\n");
+  EXPECT_THAT(Chat({}, "/foo bar\n").err,
+              testing::StartsWith("there is no command '/foo', only\n  /mount"));
+}
+
+TEST_F(ChatCliTest, PastedLinesAreOneMessage) {
+  const auto answers = Lines(
+      Chat({"--save", "talk"}, "/paste\nThe first line.\n\n/mount is text here\n/end\nAnd?\n"));
+  EXPECT_EQ(answers.size(), 2u);
+  const ProcessResult text =
+      Run({"docs", "text", "talk", "--model", Path("tiny.gguf"), "--data-dir", Path("data")});
+  EXPECT_THAT(text.out,
+              testing::StartsWith("user: The first line.\n\n/mount is text here\nassistant:"));
+  EXPECT_EQ(Lines(Chat({}, "/paste\nTo the end\nof input.")).size(), 1u);
+  EXPECT_EQ(Lines(Chat({}, "/paste\n/end\n")).size(), 0u);
+}
+
+TEST_F(ChatCliTest, AnErrorLeavesStandardOutputEmpty) {
+  const ProcessResult refused =
+      Run({"chat", "--model", Path("tiny.gguf"), "--data-dir", Path("data"), "--mount", "none*"},
+          "Who?\n");
+  EXPECT_EQ(refused.exit_code, kNotFound) << refused.err;
+  EXPECT_EQ(refused.out, "");
+}
+
 // With a memory adapter, as `model add smollm2` brings it.
 TEST_F(ChatCliTest, ANewDataDirectoryTakesTheChatModelAndKeepsIt) {
   namespace fs = std::filesystem;

@@ -24,6 +24,23 @@ def test_an_input_that_is_not_meant_is_refused(client, tmp_path, monkeypatch):
         client.generate("x", stop=".")
 
 
+def test_a_conversation_is_of_messages_or_dicts(client):
+    turns = [("system", "Be short."), ("user", "Who?"), ("assistant", "Ahab."), ("user", "Why?")]
+    for messages in ("Who?", [recollect.Message(*turn) for turn in turns],
+                     [{"role": role, "content": content} for role, content in turns]):
+        with pytest.raises(recollect.NotFound, match="chat template"):  # the server got it; its model has none
+            client.chat(messages).result()
+    user = {"role": "user", "content": "Who?"}
+    for messages, error, match in (
+            ([user, "Why?"], TypeError, "message 1: 'Why\\?', expected a recollect.Message, or a dict"),
+            ([{"role": "user"}], TypeError, "message 0"), ([1, 2], TypeError, "message 0: 1"),
+            ([user, {"role": "user", "content": 5}], TypeError, "message 1: content: 5"),
+            ([{"role": "bot", "content": "x"}], ValueError, "message 0: 'bot', expected one of system, user, assistant"),
+            ([], ValueError, "no messages")):
+        with pytest.raises(error, match=match):
+            client.chat(messages)
+
+
 def test_generation_streams_and_collects(client):
     events = list(client.generate(**ASKED, retrievals=True))
     assert "".join(e.text for e in events if isinstance(e, recollect.Tokens)).startswith(" 48213")

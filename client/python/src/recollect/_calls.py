@@ -137,7 +137,7 @@ class Calls(Connection):
         return Generation(self, _messages.generate_request(
             prompt, 0, _messages.session(mounts, options), arguments))
 
-    def chat(self, question: str | Sequence[types.Message], mounts: Sequence[str], system: str,
+    def chat(self, question: str | types.Conversation, mounts: Sequence[str], system: str,
              options: types.Options | None, arguments: types.GenerateArguments) -> Generation:
         return self.generate(_messages.conversation(question, system), mounts, options,
                              {**_messages.CHAT_DEFAULTS, **arguments})

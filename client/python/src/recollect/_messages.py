@@ -6,7 +6,7 @@ import dataclasses
 import json
 import reprlib
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
@@ -16,7 +16,7 @@ from recollect.v1 import generation_pb2 as generation
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
-Prompt = str | Sequence[int] | Sequence[types.Message]
+Prompt = str | Sequence[int] | types.Conversation
 
 CHAT_DEFAULTS: types.GenerateArguments = {"max_tokens": 512, "retrievals": True}
 
@@ -79,15 +79,30 @@ def prompt(value: Prompt) -> documents.Prompt:
     """Text, token ids, or a conversation."""
     if isinstance(value, str):
         return documents.Prompt(text=value)
-    if any(isinstance(item, types.Message) for item in value):
-        return documents.Prompt(messages=[
-            documents.ChatMessage(role=number(documents.ChatRole, "CHAT_ROLE_", m.role), content=m.content)
-            for m in cast(Sequence[types.Message], value)])
+    if any(isinstance(item, (types.Message, Mapping)) for item in value):
+        return documents.Prompt(messages=[_chat_message(i, m) for i, m in enumerate(value)])
     return build(documents.Prompt, tokens=value)
 
 
-def conversation(question: str | Sequence[types.Message], system: str) -> list[types.Message]:
+def _chat_message(index: int, value: Any) -> documents.ChatMessage:
+    """TypeError or ValueError naming the message that is none."""
+    if isinstance(value, Mapping) and set(value) == {"role", "content"}:
+        value = types.Message(**value)
+    if not isinstance(value, types.Message):
+        raise TypeError(f"message {index}: {reprlib.repr(value)}, expected a recollect.Message, or a dict of role and content")
+    try:
+        role = number(documents.ChatRole, "CHAT_ROLE_", value.role)
+        return build(documents.ChatMessage, role=role, content=value.content)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"message {index}: {error}") from None
+
+
+def conversation(question: str | types.Conversation, system: str) -> types.Conversation:
     messages = [types.Message("user", question)] if isinstance(question, str) else list(question)
+    if not messages:
+        raise ValueError("a conversation of no messages, expected one that ends with a user's")
+    for index, message in enumerate(messages):
+        _chat_message(index, message)  # or numbers would be taken for token ids
     return [types.Message("system", system), *messages] if system else messages
 
 

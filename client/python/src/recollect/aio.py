@@ -94,7 +94,7 @@ class AsyncClient:
                  **arguments: Unpack[types.GenerateArguments]) -> AsyncGeneration:
         return AsyncGeneration(self._core.generate(prompt, mounts, options, arguments))
 
-    def chat(self, question: str | Sequence[types.Message], *, mounts: Sequence[str] = (), system: str = "",
+    def chat(self, question: str | types.Conversation, *, mounts: Sequence[str] = (), system: str = "",
              options: types.Options | None = None, **arguments: Unpack[types.GenerateArguments]) -> AsyncGeneration:
         return AsyncGeneration(self._core.chat(question, mounts, system, options, arguments))
 

@@ -140,7 +140,7 @@ class Client:
         come, or call result()."""
         return Generation(self._core.generate(prompt, mounts, options, arguments))
 
-    def chat(self, question: str | Sequence[types.Message], *, mounts: Sequence[str] = (), system: str = "",
+    def chat(self, question: str | types.Conversation, *, mounts: Sequence[str] = (), system: str = "",
              options: types.Options | None = None,
              **arguments: Unpack[types.GenerateArguments]) -> Generation:
         """Answers a question, or the last one of a conversation, from the mounted documents. The next turn is a call

@@ -181,6 +181,9 @@ class Message:
     content: str
 
 
+Conversation = Sequence[Message | Mapping[str, str]]
+"""A mapping has the keys role and content, as for OpenAI's clients."""
+
 Event = Tokens | TokenLogprobs | Retrieval | Done
 
 

@@ -65,6 +65,14 @@ struct CudaGraph final : DeviceGraph {
   CudaGraphExec executable;
 };
 
+// Choices of products that earlier starts made on this kind of device.
+GemmChoices ChoicesOf(const cudaDeviceProp& properties) {
+  const std::string kind =
+      absl::StrCat(properties.name, ", ", properties.major, ".", properties.minor);
+  const size_t library = cublasLtGetVersion();
+  return {GemmChoicesPath(kind, library), kind, library};
+}
+
 class CudaDevice final : public Device {
  public:
   CudaDevice(std::shared_ptr<Streams> streams, const cudaDeviceProp& properties, CublasLt lt,
@@ -77,7 +85,7 @@ class CudaDevice final : public Device {
         uploads_(std::move(uploads)),
         long_uploads_(std::move(long_uploads)),
         async_uploads_(std::move(async_uploads)),
-        products_(std::move(lt)) {}
+        products_(std::move(lt), ChoicesOf(properties)) {}
   // Work that is queued reads pinned memory and the products' own.
   ~CudaDevice() override {
     (void)UseCudaDevice(streams_->index);

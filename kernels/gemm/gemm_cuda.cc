@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/io/log.h"
 #include "base/numeric/bf16.h"
 #include "base/status.h"
 #include "kernels/cuda/cuda_status.h"
@@ -257,6 +259,46 @@ absl::StatusOr<GemmCuda> GemmCuda::Create(const CublasLt& lt, const GemmShape& s
   GemmCuda gemm(lt.handle(), shape);
   gemm.algorithms_ = algorithms;
   RETURN_IF_ERROR(gemm.Use(plan));
+  return gemm;
+}
+
+absl::StatusOr<GemmCuda> GemmCuda::Restore(const CublasLt& lt, const GemmShape& shape,
+                                           const GemmChoice& choice) {
+  RETURN_IF_ERROR(CheckGemmShape(shape));
+  GemmCuda gemm(lt.handle(), shape);
+  for (const GemmAlgorithmBytes& bytes : choice.algorithms) {
+    static_assert(sizeof(bytes) == sizeof(cublasLtMatmulAlgo_t));
+    std::memcpy(&gemm.algorithms_.emplace_back(), &bytes, sizeof(bytes));
+  }
+  for (const GemmRange& range : choice.plan.ranges) {
+    for (const int64_t rows : {range.min_rows, range.max_rows}) {
+      RETURN_IF_ERROR(Check(lt.handle(), shape, gemm.algorithms_[range.algorithm], rows));
+    }
+  }
+  RETURN_IF_ERROR(gemm.Use(choice.plan));
+  return gemm;
+}
+
+GemmChoice GemmCuda::choice() const {
+  GemmChoice choice;
+  for (GemmRange range : plan_.ranges) {
+    GemmAlgorithmBytes bytes;
+    std::memcpy(&bytes, &algorithms_[range.algorithm], sizeof(bytes));
+    range.algorithm = static_cast<int>(choice.algorithms.size());
+    choice.plan.ranges.push_back(range);
+    choice.algorithms.push_back(bytes);
+  }
+  return choice;
+}
+
+absl::StatusOr<GemmCuda> CudaGemms::Make(const GemmShape& shape) {
+  if (const std::optional<GemmChoice> chosen = choices_.Find(shape)) {
+    absl::StatusOr<GemmCuda> gemm = GemmCuda::Restore(lt_, shape, *chosen);
+    if (gemm.ok() || absl::IsResourceExhausted(gemm.status())) return gemm;
+  }
+  ASSIGN_OR_RETURN(GemmCuda gemm, GemmCuda::Create(lt_, shape));
+  const absl::Status kept = choices_.Keep(shape, gemm.choice());
+  if (!kept.ok()) LogInfo("{}; the next start chooses again", kept.ToString());
   return gemm;
 }
 

@@ -26,6 +26,7 @@
 #include "base/sync/mutex.h"
 #include "kernels/cuda/cuda_memory.h"
 #include "kernels/gemm/cublaslt.h"
+#include "kernels/gemm/gemm_choices.h"
 #include "kernels/gemm/gemm_cuda_plan.h"
 
 namespace recollect::kernels {
@@ -39,6 +40,12 @@ class GemmCuda {
   // results, and gives it back; synchronises. Statuses of CheckGemmShape, CublasStatus and
   // CudaStatus, which name the shape.
   static absl::StatusOr<GemmCuda> Create(const CublasLt& lt, const GemmShape& shape);
+
+  // Uses what Create chose at another time, on this kind of device with this version of cuBLASLt.
+  // Any status: this is not to be used here.
+  static absl::StatusOr<GemmCuda> Restore(const CublasLt& lt, const GemmShape& shape,
+                                          const GemmChoice& choice);
+  GemmChoice choice() const;
 
   // weights [n, k], x [rows, k] of shape.in, y [rows, n] of shape.out, row-major and dense in
   // device memory, borrowed until the work queued here on `stream` is done; the call returns before
@@ -70,7 +77,10 @@ class GemmCuda {
 // The products of a device, by shape. Thread-safe.
 class CudaGemms {
  public:
-  explicit CudaGemms(CublasLt lt) : lt_(std::move(lt)) {}
+  // Chooses algorithms at each start.
+  explicit CudaGemms(CublasLt lt) : CudaGemms(std::move(lt), GemmChoices("", "", 0)) {}
+  // Chooses what `choices` lacks, and keeps it there.
+  CudaGemms(CublasLt lt, GemmChoices choices) : lt_(std::move(lt)), choices_(std::move(choices)) {}
 
   absl::Status Prepare(const GemmShape& shape) {
     MutexLock lock(mutex_);
@@ -91,15 +101,18 @@ class CudaGemms {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     auto found = gemms_.find(shape);
     if (found == gemms_.end()) {
-      ASSIGN_OR_RETURN(GemmCuda gemm, GemmCuda::Create(lt_, shape));
+      ASSIGN_OR_RETURN(GemmCuda gemm, Make(shape));
       found = gemms_.emplace(shape, std::move(gemm)).first;
     }
     return &found->second;
   }
 
+  absl::StatusOr<GemmCuda> Make(const GemmShape& shape) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   const CublasLt lt_;
   // Calls for one shape may share memory, so the lock is also held while a product is queued.
   Mutex mutex_;
+  GemmChoices choices_ ABSL_GUARDED_BY(mutex_);
   std::map<GemmShape, GemmCuda> gemms_ ABSL_GUARDED_BY(mutex_);
 };
 

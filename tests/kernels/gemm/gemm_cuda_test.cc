@@ -179,6 +179,21 @@ TEST_F(GemmCudaTest, AnotherObjectOfTheShapeGivesTheSameBits) {
   EXPECT_TRUE(SameBits(data.Run(Make(shape), 65), data.Run(first, 65)));
 }
 
+// As if the process had ended between.
+TEST_F(GemmCudaTest, AKeptChoiceGivesTheSameBits) {
+  for (const GemmShape& shape : Shapes()) {
+    SCOPED_TRACE(absl::StrCat(NameOf(shape), shape.add ? ", added" : ""));
+    const GemmCuda first = Make(shape);
+    const absl::StatusOr<GemmCuda> second = GemmCuda::Restore(*lt_, shape, first.choice());
+    ASSERT_TRUE(second.ok()) << second.status();
+    EXPECT_EQ(NameOf(second->plan()),
+              NameOf(GemmCuda::Restore(*lt_, shape, second->choice())->plan()));
+    const Data data(shape, 130);
+    EXPECT_TRUE(SameBits(data.Run(*second, 130), data.Run(first, 130)));
+    EXPECT_TRUE(SameBits(data.Run(*second, 3), data.Run(first, 130)));
+  }
+}
+
 TEST_F(GemmCudaTest, RunsInACapturedGraph) {
   const GemmShape shape{256, 640, DType::kBf16, DType::kFloat32, true};
   GemmCuda gemm = Make(shape);

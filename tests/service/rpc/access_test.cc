@@ -5,6 +5,7 @@
 #include "grpcpp/create_channel.h"
 #include "grpcpp/grpcpp.h"
 #include "tests/access/access_testing.h"
+#include "tests/service/all_calls.h"
 #include "tests/service/raw_call.h"
 #include "tests/service/service_testing.h"
 
@@ -44,6 +45,10 @@ class AccessTest : public KeysFileTest {
   std::unique_ptr<client::Client> As(const std::string& name) const {
     return With("secret-" + name);
   }
+  void Revoke(const std::string& name) {
+    EXPECT_THAT(access::RemoveKey(path_, name), IsOk());
+    EXPECT_THAT(guard_->Reload(), IsOk());
+  }
   static v1::GenerateRequest Mounting(const std::string& id) {
     v1::GenerateRequest request;
     request.mutable_prompt()->set_text("x");
@@ -61,60 +66,6 @@ class AccessTest : public KeysFileTest {
   std::unique_ptr<access::Guard> guard_;
   std::unique_ptr<service::Server> server_;
 };
-
-// Of a document 'a/file', as ExportDocument gives it.
-std::string DocumentFile() {
-  FakeEngine engine;
-  engine.AddDocument("a/file", "text of it");
-  const auto out = engine.ExportDocument("a/file");
-  std::string file;
-  for (std::string bytes = (*out)->Next().value(); !bytes.empty(); bytes = (*out)->Next().value())
-    file += bytes;
-  return file;
-}
-
-// Every call of the client, by what it says without arguments that matter.
-std::map<std::string, absl::Status> AllCalls(client::Client& client, const std::string& id) {
-  v1::RetrieveRequest retrieve;
-  retrieve.mutable_session()->add_mounts(id);
-  retrieve.mutable_query()->set_text("x");
-  v1::ScoreRequest score;
-  score.mutable_session()->add_mounts(id);
-  score.mutable_prompt()->set_text("x");
-  v1::SessionOptions session;
-  session.add_mounts(id);
-  v1::GenerateRequest generate;
-  *generate.mutable_session() = session;
-  generate.mutable_prompt()->set_text("x");
-  v1::SetMetadataRequest metadata;
-  metadata.set_id(id);
-  metadata.set_metadata("{}");
-  v1::SaveSessionRequest save;
-  save.set_session_id(99);
-  save.set_document_id(id + "z");
-  return {{"GetDocument", client.GetDocument(id).status()},
-          {"ListDocuments", client.ListAllDocuments().status()},
-          {"ListIngests", client.ListIngests().status()},
-          {"ReadText", client.ReadText(id, 0, 1).status()},
-          {"ExportDocument",
-           client.ExportDocument(id, [](const std::string&) { return absl::OkStatus(); }).status()},
-          {"Retrieve", client.Retrieve(retrieve).status()},
-          {"Generate", client.Generate(generate).status()},
-          {"OpenSession", client.OpenSession(session).status()},
-          {"GetSession", client.GetSession(99).status()},
-          {"CloseSession", client.CloseSession(99)},
-          {"SaveSession", client.SaveSession(save).status()},
-          {"Score", client.Score(score).status()},
-          {"GetStats", client.GetStats().status()},
-          {"Ingest", client.IngestText(id + "x", client::ReadFrom("text")).status()},
-          {"ImportDocument",
-           client.ImportDocument(id + "y", client::ReadFrom(DocumentFile())).status()},
-          {"RefreshDocument", client.RefreshDocument(id).status()},
-          {"SetMetadata", client.SetMetadata(metadata).status()},
-          {"DeleteDocument", client.DeleteDocument(id)},
-          {"CreateBackup", client.CreateBackup({}).status()},
-          {"ListBackups", client.ListBackups().status()}};
-}
 
 TEST_F(AccessTest, WithoutAKeyOfTheServerNothingIsAnswered) {
   const absl::Status none = With("")->GetDocument("a").status();
@@ -294,10 +245,7 @@ TEST_F(AccessTest, ASessionIsNoWayAroundANewPrefix) {
 TEST_F(AccessTest, AnIngestEndsWhenItsKeyIsRevoked) {
   const auto client = As("a");
   const auto reader = [&](int64_t offset, int64_t) -> absl::StatusOr<std::string> {
-    if (offset > 0) {
-      EXPECT_THAT(access::RemoveKey(path_, "a"), IsOk());
-      EXPECT_THAT(guard_->Reload(), IsOk());
-    }
+    if (offset > 0) Revoke("a");
     return std::string(100, 'x');
   };
   EXPECT_THAT(client->IngestText("a/new", reader), StatusIs(kUnknown, "key 'a' is revoked"));
@@ -308,18 +256,18 @@ TEST_F(AccessTest, AnIngestEndsWhenItsKeyIsRevoked) {
 TEST_F(AccessTest, WhoMayNotIngestHoldsNoStream) {
   auto stub = v1::Documents::NewStub(
       grpc::CreateChannel(server_->address(), grpc::InsecureChannelCredentials()));
-  grpc::ClientContext context;
-  context.AddMetadata("authorization", "Bearer secret-read");
-  auto stream = stub->Ingest(&context);  // says nothing
-  v1::IngestResponse response;
-  EXPECT_FALSE(stream->Read(&response));
-  EXPECT_THAT(client::FromGrpc(stream->Finish()), StatusIs(kDenied, "Ingest needs 'full'"));
-  grpc::ClientContext second;
-  second.AddMetadata("authorization", "Bearer secret-read");
-  auto import = stub->ImportDocument(&second);  // says nothing
-  v1::ImportDocumentResponse imported;
-  EXPECT_FALSE(import->Read(&imported));
-  EXPECT_THAT(client::FromGrpc(import->Finish()), StatusIs(kDenied, "ImportDocument needs 'full'"));
+  const auto end = [](auto call, auto response) {  // of one that says nothing
+    grpc::ClientContext context;
+    context.AddMetadata("authorization", "Bearer secret-read");
+    const auto stream = call(&context);
+    EXPECT_FALSE(stream->Read(&response));
+    return client::FromGrpc(stream->Finish());
+  };
+  EXPECT_THAT(end([&](auto* context) { return stub->Ingest(context); }, v1::IngestResponse()),
+              StatusIs(kDenied, "Ingest needs 'full'"));
+  EXPECT_THAT(end([&](auto* context) { return stub->ImportDocument(context); },
+                  v1::ImportDocumentResponse()),
+              StatusIs(kDenied, "ImportDocument needs 'full'"));
 }
 
 // Without an id of its own, a document gets that of its file.
@@ -342,14 +290,10 @@ TEST_F(AccessTest, TheIdInAFileIsNoWayAroundThePrefix) {
 
 TEST_F(AccessTest, TransfersEndWhenTheirKeyIsRevoked) {
   const std::string file = DocumentFile();
-  const auto revoke = [&](const std::string& name) {
-    EXPECT_THAT(access::RemoveKey(path_, name), IsOk());
-    EXPECT_THAT(guard_->Reload(), IsOk());
-  };
   const auto client = As("a");
   const auto reader = [&](int64_t offset, int64_t) -> absl::StatusOr<std::string> {
     if (offset == 0) return file.substr(0, 20);
-    if (offset == 20) revoke("a");
+    if (offset == 20) Revoke("a");
     return file.substr(static_cast<size_t>(offset));
   };
   EXPECT_THAT(client->ImportDocument("a/new", reader), StatusIs(kUnknown, "key 'a' is revoked"));
@@ -358,15 +302,12 @@ TEST_F(AccessTest, TransfersEndWhenTheirKeyIsRevoked) {
   // Larger than what is sent ahead of a reader that waits.
   engine_.AddDocument("large", std::string(2 << 20, 'x'));
   bool revoked = false;
-  const absl::Status exported = As("read")
-                                    ->ExportDocument("large",
-                                                     [&](const std::string&) {
-                                                       if (!std::exchange(revoked, true))
-                                                         revoke("read");
-                                                       return absl::OkStatus();
-                                                     })
-                                    .status();
-  EXPECT_THAT(exported, StatusIs(kUnknown, "key 'read' is revoked"));
+  const auto take = [&](const std::string&) {
+    if (!std::exchange(revoked, true)) Revoke("read");
+    return absl::OkStatus();
+  };
+  EXPECT_THAT(As("read")->ExportDocument("large", take),
+              StatusIs(kUnknown, "key 'read' is revoked"));
 }
 
 TEST_F(AccessTest, AKeyThatCannotBeSentIsRefusedByTheClient) {

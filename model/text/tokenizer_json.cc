@@ -153,7 +153,8 @@ absl::Status CheckModel(const json& file, const json& model) {
   if (!type.is_null() && Text(type) != "BPE") return Unexpected("model.type", type, "\"BPE\"");
   if (!model.is_object()) return Unexpected("model", model, "a BPE");
   if (Flag(At(model, "byte_fallback"), false)) {
-    return Unexpected("model.byte_fallback", At(model, "byte_fallback"), "false: byte-level BPE");
+    return Unexpected("model.byte_fallback", At(model, "byte_fallback"),
+                      "false: byte-level BPE, or a tokenizer.model of SentencePiece beside it");
   }
   for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
     const json& value = At(model, key);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "base/status.h"
 #include "model/config/adapter_config.h"
 #include "model/config/llama_config.h"
+#include "model/gguf_parts.h"
 #include "model/weights/adapter_weights.h"
 #include "model/weights/gguf.h"
 #include "model/weights/llama_gguf.h"
@@ -38,6 +40,12 @@ std::vector<std::string> GgufFilesIn(const std::string& directory) {
     if (entry->path().extension() == ".gguf") found.push_back(entry->path().string());
   }
   std::sort(found.begin(), found.end());
+  // The first part stands for a model that is split.
+  std::erase_if(found, [&](const std::string& path) {
+    const std::optional<GgufPartName> name = ParseGgufPartName(path);
+    return name.has_value() && name->part > 1 &&
+           fs::exists(GgufPartPath(name->stem, 1, name->count), error);
+  });
   return found;
 }
 
@@ -104,6 +112,10 @@ absl::StatusOr<ModelFiles> FindModelFiles(const std::string& path) {
 
 absl::StatusOr<std::vector<std::string>> WeightPaths(const ModelFiles& files) {
   std::vector<std::string> paths = {files.weights};
+  if (files.layout == ModelLayout::kGguf && ParseGgufPartName(files.weights).has_value()) {
+    ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(files.weights));
+    return file.paths();
+  }
   if (!IsSharded(files)) return paths;
   ASSIGN_OR_RETURN(const ShardedSafetensors shards, ShardedSafetensors::Open(files.weights));
   paths.insert(paths.end(), shards.paths().begin(), shards.paths().end());

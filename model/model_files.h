@@ -19,7 +19,7 @@ enum class ModelLayout {
   // config.json with "model_type", tokenizer.model of SentencePiece or else tokenizer.json, and
   // model.safetensors or several files with model.safetensors.index.json
   kHub,
-  kGguf,  // one file with everything
+  kGguf,  // one file with everything, or the first of those that it is split into
 };
 
 struct ModelFiles {
@@ -38,8 +38,8 @@ struct ModelFiles {
 // several GGUF files and no config.json, naming them; a config.json that is not JSON.
 absl::StatusOr<ModelFiles> FindModelFiles(const std::string& path);
 
-// Returns the files that hold the weights: one, or an index and the files that it names. Statuses
-// of ShardedSafetensors::Open.
+// Returns the files that hold the weights: one, an index and the files that it names, or the parts
+// of a GGUF file. Statuses of ShardedSafetensors::Open and GgufFile::Open.
 absl::StatusOr<std::vector<std::string>> WeightPaths(const ModelFiles& files);
 
 // Reads and checks the config, with that of the adapter. INVALID_ARGUMENT as ParseConfig, after the

@@ -18,6 +18,7 @@
 #include "base/status.h"
 #include "cli/common/models.h"
 #include "engine/backend/devices.h"
+#include "model/gguf_parts.h"
 #include "store/document_store.h"
 #ifdef RECOLLECT_WITH_ROCKSDB
 #include "store/rocks/rocks_cache.h"
@@ -115,7 +116,7 @@ absl::StatusOr<std::unique_ptr<store::DocumentStore>> OpenSharedStore(const Host
 // cores) and for what the database takes later (its cache, what it has not written yet: 180 MiB),
 // and the weights, as they are in their file and packed. Three times the file holds both in fp32
 // where the file has 16 bits a number; of one with fewer, only blocks that stay blocks.
-int64_t NeededBytes(const fs::path& model, const std::string& dtype) {
+int64_t NeededBytes(const fs::path& path, const std::string& dtype) {
   constexpr int64_t kProcessBytes = int64_t{480} << 20, kCoreBytes = int64_t{32} << 20;
   const int64_t cores = std::thread::hardware_concurrency();
   int64_t weights = 0;
@@ -127,9 +128,9 @@ int64_t NeededBytes(const fs::path& model, const std::string& dtype) {
     const int64_t times = gguf && dtype == "fp32" ? 9 : gguf && dtype == "bf16" ? 5 : 3;
     if (!error) weights += static_cast<int64_t>(bytes) * times;
   };
-  add(model);
+  for (const std::string& part : model::GgufPartPaths(path.string())) add(part);
   std::error_code error;
-  for (const fs::directory_entry& file : fs::directory_iterator(model, error)) add(file.path());
+  for (const fs::directory_entry& file : fs::directory_iterator(path, error)) add(file.path());
   return kProcessBytes + cores * kCoreBytes + weights;
 }
 

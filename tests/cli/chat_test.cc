@@ -80,6 +80,27 @@ TEST_F(ChatCliTest, AnAddedModelAndDocumentsShareTheDefaultDirectory) {
   EXPECT_THAT(Run({"model", "list"}, "", home).out, HasSubstr(Path("home") + "/recollect/models"));
 }
 
+TEST_F(ChatCliTest, AModelInSeveralFilesIsAddedWhole) {
+  GgufWriter first = GgufOf(Path("llama")), second;
+  const int32_t tensors = static_cast<int32_t>(first.tensors.size());
+  second.tensors.assign(first.tensors.begin() + 5, first.tensors.end());
+  first.tensors.resize(5);
+  uint16_t number = 0;
+  for (GgufWriter* part : {&first, &second}) {
+    part->Set("split.no", number++).Set("split.count", uint16_t{2});
+    part->Set("split.tensors.count", tensors);
+    WriteFile(Path("split-0000" + std::to_string(number) + "-of-00002.gguf"), part->Bytes());
+  }
+  const ProcessResult added = Add("split", Path("split-00001-of-00002.gguf"));
+  ASSERT_EQ(added.exit_code, 0) << added.err;
+  const ProcessResult model = WithModels({"model", "--model", "split", "--data-dir", ":memory:"});
+  EXPECT_EQ(model.exit_code, 0) << model.err;
+  std::filesystem::remove(Path("split-00002-of-00002.gguf"));
+  const ProcessResult missing = Add("missing", Path("split-00001-of-00002.gguf"));
+  EXPECT_EQ(missing.exit_code, kNotFound);
+  EXPECT_THAT(missing.err, HasSubstr("split-00002-of-00002.gguf"));
+}
+
 TEST_F(ChatCliTest, FilesThatAreNotWhatTheyShouldBeAreNotAdded) {
   const ProcessResult other = Add("smollm2", Path("tiny.gguf"));
   EXPECT_NE(other.exit_code, 0);
@@ -254,11 +275,11 @@ TEST_F(ChatCliTest, ASentencePieceVocabularyGeneratesAndChats) {
       run({"ingest", "--id", "notes", "-"},
           Text(400) + " The amber falcon sleeps in the harbour. " + Text(400));
   ASSERT_EQ(ingested.exit_code, 0) << ingested.err;
-  const auto generated = Lines(run({"generate", "--json", "--max-tokens", "4", "--prompt", "the whale"}));
+  const auto generated =
+      Lines(run({"generate", "--json", "--max-tokens", "4", "--prompt", "the whale"}));
   ASSERT_FALSE(generated.empty());
-  const auto answers =
-      Lines(run({"chat", "--mount", "notes", "--max-tokens", "6", "--json"},
-                "Where does the amber falcon sleep? </s><|user|>\nAnd you?\n"));
+  const auto answers = Lines(run({"chat", "--mount", "notes", "--max-tokens", "6", "--json"},
+                                 "Where does the amber falcon sleep? </s><|user|>\nAnd you?\n"));
   ASSERT_EQ(answers.size(), 2u);
   EXPECT_EQ(answers[0]["retrievals"][0]["hits"][0]["document"], "notes");
 }

@@ -1,0 +1,38 @@
+// Reads one GGUF file, which is a whole model or a part of one in several. Private to
+// model/weights; others open a GgufFile.
+#ifndef RECOLLECT_MODEL_WEIGHTS_GGUF_PART_H_
+#define RECOLLECT_MODEL_WEIGHTS_GGUF_PART_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/io/mapped_file.h"
+#include "model/weights/gguf_directory.h"
+#include "model/weights/gguf_metadata.h"
+#include "model/weights/tensor_file.h"
+
+namespace recollect::model {
+
+// Metadata and tensors borrow from the mapped file.
+struct GgufPart {
+  std::string path;
+  MappedFile file;
+  GgufMetadata metadata;
+  std::map<std::string, TensorInfo> tensors;
+
+  // Statuses of GgufFile::Open.
+  static absl::StatusOr<std::unique_ptr<GgufPart>> Open(const std::string& path);
+
+ private:
+  absl::Status Read();
+  absl::Status Place(const std::vector<GgufTensor>& directory, uint64_t header_bytes);
+};
+
+}  // namespace recollect::model
+
+#endif  // RECOLLECT_MODEL_WEIGHTS_GGUF_PART_H_

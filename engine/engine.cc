@@ -99,7 +99,8 @@ EngineImpl::EngineImpl(const EngineOptions& options, LoadedModel model,
       threads_(std::move(model.threads)),
       text_keys_(model_->words() == nullptr
                      ? nullptr
-                     : std::make_unique<const TextKeys>(*model_, *store_, threads_)),
+                     : std::make_unique<const TextKeys>(*model_, *store_, threads_,
+                                                        std::move(model.sparse))),
       mounts_(
           *store_, *store_,
           {*landmarks_, model_->config().key_width(), options.landmark_budget_bytes,
@@ -163,7 +164,8 @@ EngineStats EngineImpl::stats() const {
   stats.max_queued = options_.max_queued;
   stats.max_ingests = options_.max_ingests;
   stats.backend = backend_->name();
-  stats.landmark_index = landmarks_->name();
+  const SparseIndex* const sparse = text_keys_ == nullptr ? nullptr : text_keys_->device();
+  stats.landmark_index = sparse == nullptr ? landmarks_->name() : sparse->name();
   stats.index = IndexName(options_.index);
   stats.chunk_states_format =
       options_.chunk_states_format == ChunkStatesFormat::kBf16 ? "bf16" : "mxint8";

@@ -13,6 +13,7 @@
 #include "engine/backend/cpu/faiss_lists.h"
 #include "engine/backend/device/device_backend.h"
 #include "engine/backend/device/device_landmarks.h"
+#include "engine/backend/device/device_sparse.h"
 #include "kernels/gemm/gemm.h"
 #ifdef RECOLLECT_WITH_CUDA
 #include "kernels/cuda/cuda_device.h"
@@ -117,6 +118,7 @@ absl::StatusOr<LoadedModel> LoadModelOn(const std::shared_ptr<kernels::Device>& 
     const auto searches = std::make_shared<ComputeThreads>(searched ? threads : 1);
     loaded.landmarks = std::make_shared<CpuLandmarks>(searches);
     loaded.threads = std::shared_ptr<ThreadPool>(searches, &searches->pool);
+    if (searched) loaded.sparse = std::make_shared<DeviceSparse>(device);
   }
   return loaded;
 }

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/status.h"
 #include "engine/session/for_each.h"
+#include "engine/session/search_on_device.h"
 #include "kernels/cpu/op_context.h"
 #include "kernels/landmark_topk/best_candidates.h"
 
@@ -75,6 +77,7 @@ HybridKeys HybridKeys::Make(const model::ModelConfig& config, const model::Words
   const int64_t width = config.key_width(), d_r = config.d_r;
   HybridKeys keys;
   keys.blocks_ = std::ssize(block_tokens);
+  keys.width_ = static_cast<int>(d_r);
   RECOLLECT_CHECK(std::ssize(landmark_keys) == keys.blocks_ * width);
   keys.dense_ = LargeVector<Bf16>(static_cast<size_t>(keys.blocks_ * d_r));
   std::vector<int64_t> begins = {0};
@@ -106,9 +109,19 @@ HybridKeys HybridKeys::Make(const model::ModelConfig& config, const model::Words
   return keys;
 }
 
+absl::Status HybridKeys::MoveTo(SparseIndex& device) {
+  std::vector<SparseSource> sources;
+  for (const Range& range : ranges_) sources.push_back({&range.sparse, range.dense});
+  ASSIGN_OR_RETURN(on_device_, device.Keep(sources, width_));
+  ranges_ = {};
+  dense_ = {};
+  return absl::OkStatus();
+}
+
 int64_t HybridKeys::bytes() const {
   auto bytes = static_cast<int64_t>(dense_.size() * sizeof(Bf16) + has_successor_.size() / 8 +
                                     ranges_.capacity() * sizeof(Range));
+  if (on_device_ != nullptr) bytes += on_device_->bytes();
   for (const Range& range : ranges_) bytes += range.sparse.bytes();
   return bytes;
 }
@@ -122,9 +135,12 @@ int64_t HybridKeys::BytesOf(const model::ModelConfig& config, int64_t tokens, in
          ranges * static_cast<int64_t>(sizeof(Range));
 }
 
-std::vector<ScoredCandidate> SearchHybrid(ThreadPool* pool,
-                                          std::span<const HybridKeys* const> documents,
-                                          const HybridQuery& query, int n) {
+absl::StatusOr<std::vector<ScoredCandidate>> SearchHybrid(
+    ThreadPool* pool, std::span<const HybridKeys* const> documents, const HybridQuery& query,
+    int n) {
+  if (!documents.empty() && documents.front()->on_device() != nullptr) {
+    return SearchOnDevice(documents, {query.terms, query.dense}, n);
+  }
   std::vector<Searched> parts;
   int64_t first = 0;
   for (const HybridKeys* document : documents) {

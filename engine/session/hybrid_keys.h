@@ -10,12 +10,16 @@
 #define RECOLLECT_ENGINE_SESSION_HYBRID_KEYS_H_
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/large_vector.h"
 #include "base/numeric/bf16.h"
 #include "base/sync/thread_pool.h"
+#include "engine/backend/sparse_index.h"
 #include "kernels/landmark_topk/landmark_topk.h"
 #include "kernels/sparse_topk/sparse_range.h"
 #include "kernels/sparse_topk/sparse_topk.h"
@@ -24,7 +28,7 @@
 
 namespace recollect::engine {
 
-// Immutable; thread-safe.
+// In RAM or in a device's memory. Immutable but for MoveTo; thread-safe.
 class HybridKeys {
  public:
   // Makes the keys. `landmark_keys` [blocks, key_width]: for each block the dense part [d_r], then
@@ -35,8 +39,12 @@ class HybridKeys {
                          std::span<const Bf16> landmark_keys, std::span<const int32_t> tokens,
                          std::span<const int64_t> block_tokens, ThreadPool* pool);
 
+  // Copies the keys to a device, which searches them from then on, and frees their RAM. Fails as
+  // SparseIndex::Keep; then they stay where they are.
+  absl::Status MoveTo(SparseIndex& device);
+
   int64_t blocks() const { return blocks_; }
-  int64_t bytes() const;  // in memory
+  int64_t bytes() const;  // where they are
   // Returns the most that bytes() can be for so many tokens and blocks, before they are read.
   static int64_t BytesOf(const model::ModelConfig& config, int64_t tokens, int64_t blocks);
 
@@ -49,13 +57,17 @@ class HybridKeys {
     const Bf16* dense = nullptr;  // [blocks, d_r]
     kernels::SparseRange sparse;
   };
+  // Returns none of keys on a device.
   std::span<const Range> ranges() const { return ranges_; }
+  const KeptSparse* on_device() const { return on_device_.get(); }  // null: they are in RAM
 
  private:
   int64_t blocks_ = 0;
+  int width_ = 0;            // d_r
   LargeVector<Bf16> dense_;  // [blocks, d_r]
   std::vector<bool> has_successor_;
   std::vector<Range> ranges_;
+  std::shared_ptr<const KeptSparse> on_device_;
 };
 
 struct HybridQuery {
@@ -66,10 +78,11 @@ struct HybridQuery {
 // Returns the n best blocks of all documents, in the order of
 // kernels/landmark_topk/landmark_topk.h; candidates are numbered through the documents, in order. A
 // block's score depends neither on other mounts nor on the threads of `pool` (null: the caller's
-// thread alone).
-std::vector<kernels::ScoredCandidate> SearchHybrid(ThreadPool* pool,
-                                                   std::span<const HybridKeys* const> documents,
-                                                   const HybridQuery& query, int n);
+// thread alone). REQUIRES: all keys are in one place. Of keys on a device, whose dense products are
+// rounded in another order, errors of SparseIndex::Search.
+absl::StatusOr<std::vector<kernels::ScoredCandidate>> SearchHybrid(
+    ThreadPool* pool, std::span<const HybridKeys* const> documents, const HybridQuery& query,
+    int n);
 
 }  // namespace recollect::engine
 

@@ -4,7 +4,9 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/status.h"
 #include "engine/session/for_each.h"
+#include "engine/session/search_on_device.h"
 #include "kernels/cpu/op_context.h"
 
 namespace recollect::engine {
@@ -91,7 +93,16 @@ SparseKeys SparseKeys::Make(const model::Words& words, std::span<const int32_t> 
   return keys;
 }
 
+absl::Status SparseKeys::MoveTo(SparseIndex& device) {
+  std::vector<SparseSource> sources;
+  for (const SparseRange& range : ranges_) sources.push_back({&range});
+  ASSIGN_OR_RETURN(on_device_, device.Keep(sources, 0));
+  ranges_ = {};
+  return absl::OkStatus();
+}
+
 int64_t SparseKeys::bytes() const {
+  if (on_device_ != nullptr) return on_device_->bytes();
   int64_t bytes = static_cast<int64_t>(ranges_.capacity() * sizeof(SparseRange));
   for (const SparseRange& range : ranges_) bytes += range.bytes();
   return bytes;
@@ -136,9 +147,12 @@ Answers SearchSparseAll(ThreadPool* pool, std::span<const SparseKeys* const> doc
   return answers;
 }
 
-std::vector<ScoredCandidate> SearchSparse(ThreadPool* pool,
-                                          std::span<const SparseKeys* const> documents,
-                                          std::span<const SparseTerm> query, int n) {
+absl::StatusOr<std::vector<ScoredCandidate>> SearchSparse(
+    ThreadPool* pool, std::span<const SparseKeys* const> documents,
+    std::span<const SparseTerm> query, int n) {
+  if (!documents.empty() && documents.front()->on_device() != nullptr) {
+    return SearchOnDevice(documents, {query, {}}, n);
+  }
   const std::vector<SparseTerm> terms(query.begin(), query.end());
   return std::move(SearchSparseAll(pool, documents, {&terms, 1}, n).front());
 }

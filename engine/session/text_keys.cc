@@ -47,7 +47,9 @@ absl::StatusOr<TextKeys::Cut> TextKeys::ReadBlocks(const store::DocumentInfo& in
 
 absl::StatusOr<SparseKeys> TextKeys::Read(const store::DocumentInfo& info) const {
   ASSIGN_OR_RETURN(const Cut cut, ReadBlocks(info));
-  return SparseKeys::Make(*model_.words(), cut.tokens, cut.block_tokens, threads_.get());
+  SparseKeys keys = SparseKeys::Make(*model_.words(), cut.tokens, cut.block_tokens, threads_.get());
+  if (device_ != nullptr) RETURN_IF_ERROR(keys.MoveTo(*device_));
+  return keys;
 }
 
 absl::StatusOr<HybridKeys> TextKeys::ReadHybrid(const store::DocumentInfo& info) const {
@@ -56,8 +58,10 @@ absl::StatusOr<HybridKeys> TextKeys::ReadHybrid(const store::DocumentInfo& info)
   LargeVector<Bf16> keys(static_cast<size_t>(info.chunks * config.key_width()));
   RETURN_IF_ERROR(
       store_.FillLandmarkKeys(info.owner, info.chunks, config.key_width(), keys.data()));
-  return HybridKeys::Make(config, *model_.words(), keys, cut.tokens, cut.block_tokens,
-                          threads_.get());
+  HybridKeys hybrid =
+      HybridKeys::Make(config, *model_.words(), keys, cut.tokens, cut.block_tokens, threads_.get());
+  if (device_ != nullptr) RETURN_IF_ERROR(hybrid.MoveTo(*device_));
+  return hybrid;
 }
 
 }  // namespace recollect::engine

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/status.h"
 #include "engine/session/hybrid_keys.h"
 #include "model/text/words.h"
 
@@ -45,8 +46,9 @@ void AddShare(ScoredCandidate block, double share, std::vector<Share>& shares) {
 
 }  // namespace
 
-Recalled Recall(const model::Model& model, ThreadPool* pool, std::span<const Pin> mounts,
-                std::span<const int32_t> asking, std::span<const float> u, int64_t hits) {
+absl::StatusOr<Recalled> Recall(const model::Model& model, ThreadPool* pool,
+                                std::span<const Pin> mounts, std::span<const int32_t> asking,
+                                std::span<const float> u, int64_t hits) {
   const model::ModelConfig& config = model.config();
   std::vector<const HybridKeys*> documents;
   for (const Pin& pin : mounts) {
@@ -62,8 +64,9 @@ Recalled Recall(const model::Model& model, ThreadPool* pool, std::span<const Pin
     query.terms.push_back({model.words()->word(asking[row]), weights[row]});
   }
   const auto n = static_cast<int>(std::max<int64_t>(config.n_ret, hits));
-  return WeighBlocks(SearchHybrid(pool, documents, query, n), u.back(), config.n_ret,
-                     model.successor_distance(),
+  ASSIGN_OR_RETURN(const std::vector<ScoredCandidate> found,
+                   SearchHybrid(pool, documents, query, n));
+  return WeighBlocks(found, u.back(), config.n_ret, model.successor_distance(),
                      [&](int64_t candidate) { return HasSuccessor(documents, candidate); });
 }
 

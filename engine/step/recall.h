@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
 #include "base/sync/thread_pool.h"
 #include "engine/session/mounts.h"
 #include "kernels/landmark_topk/landmark_topk.h"
@@ -28,9 +29,10 @@ struct Recalled {
 // Recalls blocks. `u` [query_width]: CpuModel::RecallQuery of the rows of `asking`. `hits`: the
 // least number of blocks to find, if there are so many. A block that is both found and the
 // successor of a found block has the sum of both weights. REQUIRES: an adapter; each pin has hybrid
-// keys.
-Recalled Recall(const model::Model& model, ThreadPool* pool, std::span<const Pin> mounts,
-                std::span<const int32_t> asking, std::span<const float> u, int64_t hits);
+// keys. Fails as SearchHybrid.
+absl::StatusOr<Recalled> Recall(const model::Model& model, ThreadPool* pool,
+                                std::span<const Pin> mounts, std::span<const int32_t> asking,
+                                std::span<const float> u, int64_t hits);
 
 // The last step of Recall: the softmax over the scores of the best `read_at_most` blocks of
 // `found`, of those that follow them, each `successor_distance` below, and `score_of_nothing`.

@@ -202,16 +202,18 @@ absl::Status Retriever::SelectRecalled(std::span<Piece* const> pieces) {
   for (size_t i = 0; i < askers_.size(); ++i) {
     Piece& piece = *askers_[i].piece;
     const PieceLandmark& landmark = piece.landmarks.front();
-    Recalled recalled = Recall(model_, threads_, piece.session->mounts(), landmark.recent,
-                               rows_[i].u, piece.hits_per_group);
+    absl::StatusOr<Recalled> recalled = Recall(model_, threads_, piece.session->mounts(),
+                                               landmark.recent, rows_[i].u, piece.hits_per_group);
+    if (piece.status.ok()) piece.status = recalled.status();
+    if (!piece.status.ok()) continue;
     Selection selection;
     for (const Pin& pin : piece.session->mounts()) selection.candidates += pin->info().chunks;
-    selection.nothing = recalled.nothing;
+    selection.nothing = recalled->nothing;
     if (piece.session->random_chunks()) {
       ReplaceByRandom(selection.candidates, piece.first_position + landmark.row, 0,
-                      recalled.blocks);
+                      recalled->blocks);
     }
-    AddSelection(askers_[i], recalled.blocks, recalled.weights, std::move(selection));
+    AddSelection(askers_[i], recalled->blocks, recalled->weights, std::move(selection));
   }
   return absl::OkStatus();
 }

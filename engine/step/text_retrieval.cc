@@ -51,7 +51,8 @@ absl::StatusOr<std::vector<TextBlock>> RetrieveText(store::DocumentReader& store
                                                     std::span<const kernels::SparseTerm> query,
                                                     int64_t k) {
   const Searched searched = ById(mounts);
-  const auto best = SearchSparse(pool, searched.keys, query, static_cast<int>(k));
+  ASSIGN_OR_RETURN(const std::vector<kernels::ScoredCandidate> best,
+                   SearchSparse(pool, searched.keys, query, static_cast<int>(k)));
   float sum = 0;
   for (const kernels::ScoredCandidate& found : best) sum += found.score;
   std::vector<TextBlock> blocks;

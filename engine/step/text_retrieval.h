@@ -27,9 +27,10 @@ struct TextBlock {
 
 // The `k` best blocks of `mounts` that share a word with `query`, best first; of equal scores first
 // those of the earlier document id, then the earlier chunk: so that the order of mounting makes no
-// difference. The search is exact, and runs on the threads of `pool` (null: on the caller's). Reads
-// the chunks that it found: blocks on the disk; errors of DocumentReader::ReadChunks, naming the
-// document. REQUIRES: each pin has sparse keys.
+// difference. The search is exact, and runs on the threads of `pool` (null: on the caller's) or on
+// the device that has the keys. Reads the chunks that it found: blocks on the disk; errors of
+// SearchSparse, and those of DocumentReader::ReadChunks, naming the document. REQUIRES: each pin
+// has sparse keys.
 absl::StatusOr<std::vector<TextBlock>> RetrieveText(store::DocumentReader& store, ThreadPool* pool,
                                                     std::span<const Pin> mounts,
                                                     std::span<const kernels::SparseTerm> query,

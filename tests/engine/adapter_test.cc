@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/backend/device/device_backend.h"
+#include "engine/backend/device/device_sparse.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/text/tokenizer.h"
@@ -62,7 +63,8 @@ double Difference(const std::vector<float>& a, const std::vector<float>& b) {
   return difference / std::max(most, 1e-9);
 }
 
-// On a device the base's layers and GCA run there, the rest of the adapter on the CPU.
+// On a device the base's layers, GCA and the search of keys run there, the rest of the adapter on
+// the CPU.
 class AdapterTest : public ::testing::TestWithParam<Place> {
  protected:
   static std::unique_ptr<EngineImpl> Make(TestOptions options = SmallOptions(),
@@ -74,8 +76,9 @@ class AdapterTest : public ::testing::TestWithParam<Place> {
                                             std::unique_ptr<store::DocumentStore> store = nullptr) {
     if (GetParam() == Place::kDevice) {
       const auto adapter = model->config().has_adapter() ? model : nullptr;
-      options.backend =
-          DeviceBackend::Create(std::make_shared<kernels::HostDevice>(), *model, adapter).value();
+      const auto device = std::make_shared<kernels::HostDevice>();
+      options.backend = DeviceBackend::Create(device, *model, adapter).value();
+      options.sparse = std::make_shared<DeviceSparse>(device);
     }
     return MakeEngine(options, std::move(store), std::move(model));
   }

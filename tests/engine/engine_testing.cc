@@ -136,8 +136,12 @@ std::unique_ptr<EngineImpl> MakeEngine(const TestOptions& options,
   if (store == nullptr) store = store::CreateMemoryStore();
   if (model == nullptr) model = TinyModelForTest();
   const auto threads = std::make_shared<ComputeThreads>(options.threads);
-  LoadedModel loaded{std::move(model), options.backend, options.landmark_index, options.lists,
-                     std::shared_ptr<ThreadPool>(threads, &threads->pool)};
+  LoadedModel loaded{std::move(model),
+                     options.backend,
+                     options.landmark_index,
+                     options.lists,
+                     std::shared_ptr<ThreadPool>(threads, &threads->pool),
+                     options.sparse};
   if (loaded.backend == nullptr) {
     auto on_cpu = std::dynamic_pointer_cast<const model::CpuModel>(loaded.model);
     RECOLLECT_CHECK(on_cpu != nullptr);

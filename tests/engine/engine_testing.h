@@ -47,6 +47,7 @@ struct TestOptions : EngineOptions {
   std::shared_ptr<Backend> backend;               // null: the CPU's, of a CpuModel
   std::shared_ptr<LandmarkIndex> landmark_index;  // null: the CPU's
   std::shared_ptr<ListMaker> lists;               // null: none
+  std::shared_ptr<SparseIndex> sparse;            // null: sparse keys are in RAM
 };
 TestOptions SmallOptions();  // small slices and commits
 

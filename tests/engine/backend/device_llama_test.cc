@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/backend/device/device_backend.h"
+#include "engine/backend/device/device_sparse.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/engine_testing.h"
@@ -26,6 +27,7 @@ class DeviceLlamaTest : public ::testing::Test {
     EXPECT_THAT(loaded, IsOk());
     const std::shared_ptr<const model::Model> model = *std::move(loaded);
     options.backend = DeviceBackend::Create(device_, *model).value();
+    options.sparse = std::make_shared<DeviceSparse>(device_);
     return MakeEngine(options, nullptr, model);
   }
   static std::unique_ptr<EngineImpl> MakeOnCpu() {

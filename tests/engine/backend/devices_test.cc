@@ -128,6 +128,7 @@ TEST_F(DevicesTest, APretrainedModelRunsFromItsFile) {
     EXPECT_EQ(asked->model->dtype(), DType::kBf16);
     EXPECT_EQ(fastest->backend->name(), device_->name());
     EXPECT_EQ(fastest->landmarks->name(), "cpu");
+    EXPECT_NE(fastest->sparse, nullptr) << "words are searched on the device";
     EXPECT_EQ(Run(*fastest), Run(*asked));
     const auto here = LoadModelOn(nullptr, file, DType::kFloat32);
     const auto there = LoadModelOn(device_, file, DType::kFloat32);
@@ -150,6 +151,8 @@ TEST_F(DevicesTest, AMemoryAdapterRunsOnBothSides) {
   ASSERT_TRUE(here.ok() && there.ok()) << here.status() << there.status();
   EXPECT_EQ(there->backend->name(), device_->name());
   EXPECT_EQ(there->landmarks->name(), "cpu");
+  EXPECT_NE(there->sparse, nullptr);
+  EXPECT_EQ(here->sparse, nullptr);
   EXPECT_LT(there->model->weight_bytes(), here->model->weight_bytes());
   EXPECT_EQ(Run(*there), Run(*here));
   EXPECT_EQ(there->model->fingerprint(), here->model->fingerprint());

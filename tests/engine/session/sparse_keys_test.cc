@@ -5,9 +5,16 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <random>
 #include <set>
 #include <string>
+
+#include "engine/backend/device/device_sparse.h"
+#include "engine/session/hybrid_keys.h"
+#include "tests/engine/engine_testing.h"
+#include "tests/kernels/device/host_device.h"
+#include "tests/support/status_matchers.h"
 
 namespace recollect::engine {
 namespace {
@@ -16,6 +23,7 @@ using kernels::ScoredCandidate;
 using kernels::SparseTerm;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 // Tokens w0, W0, w1, W1, …: two for each word.
 model::Words TestWords() {
@@ -111,7 +119,7 @@ TEST_F(SparseKeysTest, FindsTheBlocksThatShareTheMostWords) {
   std::sort(sorted.rbegin(), sorted.rend());
   const std::vector<SparseTerm> query = SparseQuery(words_, question);
   for (const int n : {0, 1, 8, 1000, 100000}) {
-    const auto found = SearchSparse(nullptr, Pointers(keys), query, n);
+    const auto found = *SearchSparse(nullptr, Pointers(keys), query, n);
     ASSERT_EQ(found.size(), std::min(expected.size(), static_cast<size_t>(n)));
     for (size_t i = 0; i < found.size(); ++i) {
       EXPECT_NEAR(found[i].score, expected[found[i].candidate], 1e-3) << i;
@@ -129,7 +137,7 @@ TEST_F(SparseKeysTest, AWordCountsOnceInABlockAndInAQuestion) {
   const SparseKeys* const mounted[] = {&often, &once};
   EXPECT_EQ(SparseQuery(words_, std::vector<int32_t>{0, 1, 0}).size(), 1u);
   const auto found =
-      SearchSparse(nullptr, mounted, SparseQuery(words_, std::vector<int32_t>{0, 1}), 9);
+      *SearchSparse(nullptr, mounted, SparseQuery(words_, std::vector<int32_t>{0, 1}), 9);
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].score, found[1].score);
   EXPECT_NEAR(found[0].score, words_.idf(0), 1e-4);
@@ -140,7 +148,7 @@ TEST_F(SparseKeysTest, WordsNearbyCountLess) {
   const SparseKeys other = Keys({{110}, {1}});
   const SparseKeys* const mounted[] = {&other, &keys, &other};
   const auto found =
-      SearchSparse(nullptr, mounted, SparseQuery(words_, std::vector<int32_t>{0}), 9);
+      *SearchSparse(nullptr, mounted, SparseQuery(words_, std::vector<int32_t>{0}), 9);
   std::vector<int64_t> candidates;
   for (const ScoredCandidate& one : found) candidates.push_back(one.candidate);
   EXPECT_THAT(candidates, ElementsAre(3, 2, 4, 1, 5));
@@ -169,7 +177,7 @@ TEST_F(SparseKeysTest, ThreadsChangeNothing) {
     if (expected.empty()) expected = found;
     EXPECT_EQ(found, expected) << threads;
     for (size_t q = 0; q < queries.size(); ++q) {
-      EXPECT_EQ(SearchSparse(used, Pointers(keys), queries[q], 50), expected[q]) << threads;
+      EXPECT_EQ(*SearchSparse(used, Pointers(keys), queries[q], 50), expected[q]) << threads;
       EXPECT_EQ(expected[q].size(), 50u);
     }
   }
@@ -188,7 +196,9 @@ TEST_F(SparseKeysTest, MountingInAnotherOrderFindsTheSame) {
     std::vector<const SparseKeys*> mounted;
     for (const size_t i : order) mounted.push_back(&keys[i]);
     std::map<std::pair<size_t, int64_t>, float> scores;
-    for (const ScoredCandidate& best : SearchSparse(nullptr, mounted, query, 10000)) {
+    const auto found = SearchSparse(nullptr, mounted, query, 10000);
+    ASSERT_THAT(found, IsOk());
+    for (const ScoredCandidate& best : *found) {
       int64_t block = best.candidate;
       size_t i = 0;
       for (; block >= mounted[i]->blocks(); ++i) block -= mounted[i]->blocks();
@@ -210,13 +220,105 @@ TEST_F(SparseKeysTest, MemoryIsAtMostWhatIsSaidBefore) {
   }
 }
 
+// More hits than a launch finds, documents of several ranges, of one block and of none.
+TEST_F(SparseKeysTest, OnADeviceTheyFindTheSame) {
+  const auto device = std::make_shared<kernels::HostDevice>();
+  DeviceSparse index(device);
+  std::vector<SparseKeys> here, there;
+  int64_t bytes = 0;
+  for (const int64_t blocks : {200, 0, 1, 33000}) {
+    const Document document =
+        RandomDocument(blocks, blocks > 1000 ? 4 : 63, static_cast<uint32_t>(blocks));
+    here.push_back(Keys(document));
+    there.push_back(Keys(document));
+    ASSERT_THAT(there.back().MoveTo(index), IsOk());
+    EXPECT_EQ(there.back().blocks(), blocks);
+    EXPECT_THAT(there.back().ranges(), IsEmpty());
+    EXPECT_LE(there.back().bytes(),
+              SparseKeys::BytesOf(words_, std::ssize(document.tokens), blocks))
+        << "of what is accounted for before they are read";
+    bytes += there.back().bytes();
+  }
+  EXPECT_EQ(device->bytes(), bytes);
+  const std::vector<SparseTerm> query =
+      SparseQuery(words_, std::vector<int32_t>{1, 7, 6, 90, 401, 599, 7});
+  for (const int n : {0, 1, 8, 256, 600, 100000}) {
+    const auto found = SearchSparse(nullptr, Pointers(there), query, n);
+    ASSERT_THAT(found, IsOk());
+    EXPECT_EQ(*found, *SearchSparse(nullptr, Pointers(here), query, n)) << n;
+  }
+  EXPECT_THAT(*SearchSparse(nullptr, Pointers(there), {}, 8), IsEmpty());
+  there.clear();
+  EXPECT_LT(device->bytes(), bytes) << "the last document's keys are freed";
+}
+
+TEST_F(SparseKeysTest, WhatHasNoRoomOnADeviceStaysWhereItIs) {
+  const auto device = std::make_shared<kernels::HostDevice>();
+  DeviceSparse index(device);
+  device->LimitBytes(1000);
+  SparseKeys keys = Keys(RandomDocument(200, 63, 1));
+  EXPECT_THAT(keys.MoveTo(index),
+              StatusIs(absl::StatusCode::kResourceExhausted, "keys on the device host: "));
+  EXPECT_EQ(keys.on_device(), nullptr);
+  const SparseKeys* const mounted[] = {&keys};
+  const std::vector<SparseTerm> query = SparseQuery(words_, std::vector<int32_t>{1, 2});
+  EXPECT_THAT(*SearchSparse(nullptr, mounted, query, 8), SizeIs(8));
+  device->LimitBytes(int64_t{1} << 30);
+  ASSERT_THAT(keys.MoveTo(index), IsOk());
+  device->LoseAfter(0);
+  EXPECT_THAT(SearchSparse(nullptr, mounted, query, 8),
+              StatusIs(absl::StatusCode::kUnavailable, ""));
+}
+
+TEST_F(SparseKeysTest, HybridKeysOnADeviceFindTheSame) {
+  const auto device = std::make_shared<kernels::HostDevice>();
+  DeviceSparse index(device);
+  const auto model = AdapterModelForTest();
+  const model::ModelConfig& config = model->config();
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  std::vector<HybridKeys> here, there;
+  for (const int64_t blocks : {150, 1, 9000}) {
+    const std::vector<int64_t> block_tokens(static_cast<size_t>(blocks), 3);
+    std::vector<int32_t> tokens(static_cast<size_t>(3 * blocks));
+    for (int32_t& token : tokens) token = static_cast<int32_t>(random() % 500);
+    std::vector<Bf16> keys;
+    for (int64_t i = 0; i < blocks * config.key_width(); ++i) {
+      const float number = normal(random);
+      keys.push_back(
+          Bf16::FromFloat(i % config.key_width() < config.d_r ? number : std::abs(number)));
+    }
+    for (std::vector<HybridKeys>* const all : {&here, &there}) {
+      all->push_back(
+          HybridKeys::Make(config, *model->words(), keys, tokens, block_tokens, nullptr));
+    }
+    ASSERT_THAT(there.back().MoveTo(index), IsOk());
+    EXPECT_LE(there.back().bytes(), HybridKeys::BytesOf(config, std::ssize(tokens), blocks));
+    EXPECT_EQ(there.back().HasSuccessor(0), here.back().HasSuccessor(0));
+  }
+  HybridQuery query;
+  for (int64_t i = 0; i < config.d_r; ++i) query.dense.push_back(normal(random));
+  for (const int32_t token : {5, 70, 300}) query.terms.push_back({model->words()->word(token), 2});
+  const auto pointers = [](const std::vector<HybridKeys>& keys) {
+    return std::vector<const HybridKeys*>{&keys[0], &keys[1], &keys[2]};
+  };
+  const auto expected = SearchHybrid(nullptr, pointers(here), query, 300);
+  const auto found = SearchHybrid(nullptr, pointers(there), query, 300);
+  ASSERT_THAT(found, IsOk());
+  ASSERT_EQ(found->size(), expected->size());
+  for (size_t i = 0; i < found->size(); ++i) {
+    EXPECT_NEAR((*found)[i].score, (*expected)[i].score, 1e-4) << i;
+  }
+  EXPECT_EQ(found->front().candidate, expected->front().candidate);
+}
+
 TEST_F(SparseKeysTest, NothingMountedFindsNothing) {
   const std::vector<SparseTerm> query = SparseQuery(words_, std::vector<int32_t>{1, 2});
-  EXPECT_THAT(SearchSparse(nullptr, {}, query, 8), IsEmpty());
+  EXPECT_THAT(*SearchSparse(nullptr, {}, query, 8), IsEmpty());
   const SparseKeys empty;
   const SparseKeys* const mounted[] = {&empty};
-  EXPECT_THAT(SearchSparse(nullptr, mounted, query, 8), IsEmpty());
-  EXPECT_THAT(SearchSparse(nullptr, mounted, {}, 8), IsEmpty());
+  EXPECT_THAT(*SearchSparse(nullptr, mounted, query, 8), IsEmpty());
+  EXPECT_THAT(*SearchSparse(nullptr, mounted, {}, 8), IsEmpty());
 }
 
 }  // namespace

@@ -10,11 +10,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "engine/backend/device/device_sparse.h"
 #include "engine/step/text_retrieval.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/text/tokenizer.h"
 #include "tests/engine/engine_testing.h"
+#include "tests/kernels/device/host_device.h"
 #include "tests/support/status_matchers.h"
 
 namespace recollect::engine {
@@ -251,6 +253,46 @@ TEST_F(TextDocumentsTest, KeysAreCountedSharedAndDropped) {
   ASSERT_THAT(engine_->CloseSession(held), IsOk());
   AwaitBackground(*engine_);
   EXPECT_THAT(engine_->OpenSession({.mounts = {"d1"}}), IsOk()) << "those of d0 make room";
+}
+
+TEST_F(TextDocumentsTest, OnADeviceQueriesFindTheSame) {
+  const auto device = std::make_shared<kernels::HostDevice>();
+  TestOptions options = SmallOptions();
+  const auto ingest = [&] {
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_THAT(Ingest(*engine_, absl::StrCat("d", i), SampleText(6000, 1 + i)), IsOk());
+    }
+  };
+  ingest();
+  const std::vector<Hit> expected = Hits({"d0", "d2", "d1"}, "the white whale, and 1851", 20);
+  ASSERT_THAT(expected, SizeIs(20));
+  options.sparse = std::make_shared<DeviceSparse>(device);
+  Make(options);
+  ingest();
+  const std::vector<Hit> hits = Hits({"d0", "d2", "d1"}, "the white whale, and 1851", 20);
+  ASSERT_EQ(hits.size(), expected.size());
+  for (size_t i = 0; i < hits.size(); ++i) {
+    EXPECT_EQ(hits[i].document, expected[i].document) << i;
+    EXPECT_EQ(hits[i].chunk, expected[i].chunk) << i;
+    EXPECT_EQ(hits[i].score, expected[i].score) << i;
+  }
+  AwaitBackground(*engine_);
+  EXPECT_GE(device->bytes(), engine_->stats().landmark_bytes);
+  EXPECT_GT(engine_->stats().landmark_bytes, 0);
+  EXPECT_EQ(engine_->stats().landmark_index, "host");
+
+  // Keys of documents that nobody mounts make room, then there is none.
+  ASSERT_THAT(Ingest(*engine_, "more", SampleText(6000, 9)), IsOk());
+  device->LimitBytes(device->bytes());
+  EXPECT_THAT(engine_->OpenSession({.mounts = {"more"}}), IsOk());
+  device->LimitBytes(100);
+  EXPECT_THAT(
+      engine_->OpenSession({.mounts = {"d0"}}),
+      StatusIs(StatusCode::kResourceExhausted, "document \"d0\": keys on the device host: "));
+  device->LimitBytes(int64_t{1} << 30);
+  EXPECT_THAT(Hits({"d1"}, "whale", 3), SizeIs(3));
+  device->LoseAfter(0);
+  EXPECT_THAT(Retrieve(*engine_, Ask({"d1"}, "whale")), StatusIs(StatusCode::kUnavailable, ""));
 }
 
 TEST_F(TextDocumentsTest, ADeletedDocumentStaysWithItsSessions) {

@@ -54,6 +54,12 @@ struct Queries {
   int64_t begin, end;
 };
 
+// Returns the floats of what the queries of a head sum in one span.
+int64_t SpanFloats(const Op& op, const Queries& queries) {
+  const int64_t step = op.code.query_step;
+  return (queries.end - queries.begin + step - 1) / step * step * SpanSumsFloats(op.shape.head_dim);
+}
+
 SpanCall CallOf(const Op& op, const Queries& queries, int head, const Span& span) {
   return {.shape = &op.shape,
           .q = op.q,
@@ -67,26 +73,37 @@ SpanCall CallOf(const Op& op, const Queries& queries, int head, const Span& span
           .span = span.number};
 }
 
+// Merges the spans of one head's queries.
+void Merge(const Op& op, const Queries& queries, int head, int spans, const float* sums) {
+  const int dim = op.shape.head_dim;
+  const int64_t of_query = SpanSumsFloats(dim), group = op.group();
+  for (int64_t begin = queries.begin; begin < queries.end; begin += kMergedQueries) {
+    const int64_t end = std::min(begin + kMergedQueries, queries.end);
+    float* out[kMergedQueries];
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t at = i / group * op.shape.heads + (queries.first + head) * group + i % group;
+      out[i - begin] = op.out + at * dim;
+    }
+    avx512::MergeSpans({.head_dim = dim,
+                        .sums = sums + (begin - queries.begin) * of_query,
+                        .queries = static_cast<int>(end - begin),
+                        .spans = spans,
+                        .stride = SpanFloats(op, queries)},
+                       out);
+  }
+}
+
 // Sums every span of every head, on the team if there is one, then merges them query by query.
 void Attend(OpContext& ctx, const Op& op, const Queries& queries, const std::vector<Span>& spans) {
   const int count = static_cast<int>(spans.size());
-  const int64_t of_query = SpanSumsFloats(op.shape.head_dim);
-  const int64_t step = op.code.query_step;
-  const int64_t of_span = (queries.end - queries.begin + step - 1) / step * step * of_query;
+  const int64_t of_span = SpanFloats(op, queries);
   float* sums = ctx.Floats(kSums, of_span * count * queries.heads);
   ctx.Share(queries.heads * count, [&](OpContext& own, int part) {
     const SpanCall call =
         CallOf(op, queries, part / count, spans[static_cast<size_t>(part % count)]);
     op.code.attend(own, call, sums + part * of_span);
   });
-  for (int h = 0; h < queries.heads; ++h) {
-    for (int64_t i = queries.begin; i < queries.end; ++i) {
-      const int64_t row = i / op.group(), head = (queries.first + h) * op.group() + i % op.group();
-      const float* of_head = sums + h * count * of_span;
-      avx512::MergeSpans(op.shape.head_dim, of_head + (i - queries.begin) * of_query, count,
-                         of_span, op.out + (row * op.shape.heads + head) * op.shape.head_dim);
-    }
-  }
+  for (int h = 0; h < queries.heads; ++h) Merge(op, queries, h, count, sums + h * count * of_span);
 }
 
 }  // namespace

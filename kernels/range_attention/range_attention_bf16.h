@@ -42,11 +42,24 @@ struct SpanCall {
 // PairCode::query_step.
 using AttendSpanFunction = void(OpContext& ctx, const SpanCall& call, float* sums);
 
+// The most queries whose spans are merged together.
+inline constexpr int kMergedQueries = 16;
+
+// Points to what so many queries have summed in some spans: query i in span s at
+// sums + s * stride + i * SpanSumsFloats(head_dim).
+struct SummedSpans {
+  int head_dim = 0;
+  const float* sums = nullptr;
+  int queries = 0;
+  int spans = 0;
+  int64_t stride = 0;  // floats
+};
+
 namespace avx512 {
 AttendSpanFunction AttendSpan;         // vectors: AVX512-BF16
 AttendSpanFunction AttendSpanByTiles;  // AMX
-// Merges the sums of one query's spans, `stride` floats apart, and writes out[head_dim].
-void MergeSpans(int head_dim, const float* sums, int spans, int64_t stride, float* out);
+// Merges each query's spans and writes out[i][head_dim].
+void MergeSpans(const SummedSpans& sums, float* const* out);
 }  // namespace avx512
 
 // The code of one unit. Codes differ in their bits, since each sums pairs in its own order.

@@ -191,38 +191,10 @@ void Attend(OpContext& ctx, const SpanCall& call, float* sums) {
   }
 }
 
-template <int kDim>
-void Merge(const float* sums, int spans, int64_t stride, float* out) {
-  Sums<kDim> all;
-  Begin(all);
-  for (int s = 0; s < spans; ++s) {
-    const auto& span = *reinterpret_cast<const Sums<kDim>*>(sums + s * stride);
-    if (span.highest == kNoScore) continue;
-    const float highest = span.highest > all.highest ? span.highest : all.highest;
-    const Vec before = Exp(Sub(Set(all.highest), Set(highest)));
-    const Vec now = Exp(Sub(Set(span.highest), Set(highest)));
-    const auto merge = [&](const float* from, float* to) {
-      Store(to, Fma(Load(from), now, Mul(Load(to), before)));
-    };
-    merge(span.weights, all.weights);
-    for (int d = 0; d < kDim; d += kLanes) merge(span.values + d, all.values + d);
-    all.highest = highest;
-  }
-  const Vec by = Set(all.highest == kNoScore ? 0.0f : 1.0f / SumOf(Load(all.weights)));
-  for (int d = 0; d < kDim; d += kLanes) {
-    // A zero becomes +0, whatever was added to it for other queries' sake.
-    Store(out + d, Add(Mul(Load(all.values + d), by), Zero()));
-  }
-}
-
 }  // namespace
 
 void AttendSpan(OpContext& ctx, const SpanCall& call, float* sums) {
   call.shape->head_dim == 64 ? Attend<64>(ctx, call, sums) : Attend<128>(ctx, call, sums);
-}
-
-void MergeSpans(int head_dim, const float* sums, int spans, int64_t stride, float* out) {
-  head_dim == 64 ? Merge<64>(sums, spans, stride, out) : Merge<128>(sums, spans, stride, out);
 }
 
 }  // namespace recollect::kernels::avx512

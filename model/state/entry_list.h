@@ -3,6 +3,7 @@
 #define RECOLLECT_MODEL_STATE_ENTRY_LIST_H_
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -26,11 +27,11 @@ class EntryList {
       floats_.insert(floats_.end(), numbers, numbers + count);
       return;
     }
-    Reserve(halves_, count);
-    const size_t size = halves_.size();
-    halves_.resize(size + static_cast<size_t>(count));
-    Bf16* to = halves_.data() + size;
-    for (int64_t i = 0; i < count; ++i) to[i] = Bf16::FromFloat(numbers[i]);
+    // The upper halves are the numbers: there is nothing to round.
+    Bf16* to = Grow(count);
+    for (int64_t i = 0; i < count; ++i) {
+      to[i].bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(numbers[i]) >> 16);
+    }
   }
   // Keeps the first `count` numbers. REQUIRES: there are as many.
   void Truncate(int64_t count) {
@@ -61,11 +62,17 @@ class EntryList {
     std::vector<float> floats;
     if (!GetFloats(in, floats, static_cast<size_t>(count))) return false;
     halves_.clear();
-    Append(floats.data(), count);
+    std::transform(floats.begin(), floats.end(), Grow(count), Bf16::FromFloat);
     return true;
   }
 
  private:
+  // Returns the first of `count` more numbers in bf16.
+  Bf16* Grow(int64_t count) {
+    Reserve(halves_, count);
+    halves_.resize(halves_.size() + static_cast<size_t>(count));
+    return halves_.data() + halves_.size() - count;
+  }
   // Doubling, as vectors do, would make a long session's cache half empty.
   template <typename T>
   static void Reserve(std::vector<T>& numbers, int64_t more) {

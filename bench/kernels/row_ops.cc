@@ -16,6 +16,10 @@ namespace {
 
 using namespace recollect::kernels;
 
+// Logits of a pretrained model: so many, and about so far apart.
+constexpr int64_t kWideVocabulary = 49152;
+constexpr float kSpread = 10;
+
 // Of `numbers` numbers in a row, those that are written, `flops` each and `floats` read or written.
 Work OfRows(int64_t numbers, int flops, int floats) {
   const int64_t count = kRows * numbers;
@@ -69,6 +73,15 @@ void BenchHead(OpReport& report) {
   volatile int32_t chosen = 0;
   report.Add("sample greedy", "any", 1, {1.0 * kVocabulary, Floats(kVocabulary)},
              [&] { chosen = Sample(fresh, {}, {}, scratch); });
+  std::vector<float> wide = Numbers(kWideVocabulary, 1);
+  for (float& logit : wide) logit *= kSpread;
+  const auto sample = [&](const char* name, const SampleSettings& settings) {
+    report.Add(name, IsaName(DetectIsa()), 1, {1.0 * kWideVocabulary, Floats(kWideVocabulary)},
+               [&] { chosen = Sample(wide, settings, {}, scratch); });
+  };
+  sample("sample 49152", {.temperature = 0.8f, .draw = 0.5});
+  sample("sample 49152, top-p", {.temperature = 0.8f, .top_p = 0.95, .draw = 0.5});
+  sample("sample 49152, top-k", {.temperature = 0.8f, .top_k = 40, .draw = 0.5});
 }
 
 // The states of one chunk: rounded when it is encoded, written, and read when it is fetched.

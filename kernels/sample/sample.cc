@@ -1,60 +1,148 @@
 #include "kernels/sample/sample.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <limits>
 
+#include "base/check.h"
 #include "kernels/cuda/cuda_order.h"
+#include "kernels/sample/sample_total.h"
 #include "kernels/sample/sample_weights.h"
 
 namespace recollect::kernels {
 namespace {
 
-// keys[i] for i = 0, 1, … from the greatest on. A draw ends among the first few: only what is asked
-// for is sorted.
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// The logits as keys that sort as they do, [i] for i = 0, 1, … from the greatest on. A draw ends
+// among the first few: only what is asked for is sorted, and only logits near the greatest are
+// looked at until more are needed.
 class FromTheGreatest {
  public:
-  explicit FromTheGreatest(std::vector<uint64_t>& keys) : keys_(keys) {}
+  FromTheGreatest(std::span<const float> logits, const NeverChosen& never, float greatest,
+                  std::vector<uint64_t>& keys)
+      : logits_(logits), never_(never), greatest_(greatest), keys_(keys) {
+    keys_.clear();
+  }
+
+  // REQUIRES: there are so many.
   uint64_t operator[](size_t i) {
     while (i >= sorted_) {
-      const auto begin = keys_.begin() + static_cast<int64_t>(sorted_);
-      sorted_ = std::min(keys_.size(), std::max<size_t>(64, 2 * sorted_));
-      const auto end = keys_.begin() + static_cast<int64_t>(sorted_);
-      std::nth_element(begin, end - 1, keys_.end(), std::greater());
-      std::sort(begin, end - 1, std::greater());
+      while (sorted_ == keys_.size()) AddBand();
+      SortMore();
     }
     return keys_[i];
   }
 
+  // Leaves out all but the first `count`. Returns them in any order. Before any is asked for.
+  std::span<const uint64_t> Keep(size_t count) {
+    Add(BoundOf(count), kInfinity);
+    band_ = kBands;
+    if (count < keys_.size()) {
+      std::ranges::nth_element(keys_, keys_.begin() + static_cast<int64_t>(count), std::greater());
+      keys_.resize(count);
+    }
+    return keys_;
+  }
+
  private:
+  // How far below the greatest the bands of logits end.
+  static constexpr float kDepths[] = {2, 8, 32, kInfinity};
+  static constexpr size_t kBands = std::size(kDepths);
+
+  void AddBand() {
+    RECOLLECT_CHECK(band_ < kBands);
+    const float above = band_ == 0 ? kInfinity : greatest_ - kDepths[band_ - 1];
+    Add(greatest_ - kDepths[band_], above);
+    ++band_;
+  }
+
+  // Adds the logits from `least` on that are below `above`; infinity is no limit.
+  void Add(float least, float above) {
+    for (size_t i = 0; i < logits_.size(); ++i) {
+      const float logit = logits_[i];
+      if (!(logit >= least) || (logit >= above && above < kInfinity)) continue;
+      const auto index = static_cast<int32_t>(i);
+      const uint64_t key = cuda::PackChoice(logit, index);
+      if (key == 0 || index == never_.first || index == never_.second) continue;
+      keys_.push_back(key);
+    }
+  }
+
+  // Returns a bound that at least `count` logits reach which may be chosen, if there are so many:
+  // as many blocks, and two for those that never are, have a logit that does.
+  float BoundOf(size_t count) const {
+    constexpr size_t kBlock = 64, kSideBySide = 4;
+    const size_t blocks = logits_.size() / kBlock;
+    if (blocks < count + 2) return -kInfinity;
+    std::vector<float> greatest(blocks, -kInfinity);
+    for (size_t b = 0; b < blocks; ++b) {
+      float most[kSideBySide] = {-kInfinity, -kInfinity, -kInfinity, -kInfinity};
+      for (size_t i = b * kBlock; i < (b + 1) * kBlock; i += kSideBySide) {
+        for (size_t j = 0; j < kSideBySide; ++j) {
+          most[j] = logits_[i + j] > most[j] ? logits_[i + j] : most[j];
+        }
+      }
+      greatest[b] = *std::max_element(most, most + kSideBySide);
+    }
+    const auto bound = greatest.begin() + static_cast<int64_t>(count) + 1;
+    std::ranges::nth_element(greatest, bound, std::greater());
+    return *bound;
+  }
+
+  void SortMore() {
+    const auto begin = keys_.begin() + static_cast<int64_t>(sorted_);
+    sorted_ = std::min(keys_.size(), std::max<size_t>(64, 2 * sorted_));
+    const auto end = keys_.begin() + static_cast<int64_t>(sorted_);
+    std::nth_element(begin, end - 1, keys_.end(), std::greater());
+    std::sort(begin, end - 1, std::greater());
+  }
+
+  const std::span<const float> logits_;
+  const NeverChosen& never_;
+  const float greatest_;
   std::vector<uint64_t>& keys_;
   size_t sorted_ = 0;
+  size_t band_ = 0;  // the next one
 };
+
+// The weights of all logits but those that are never chosen.
+uint64_t TotalOf(std::span<const float> logits, const NeverChosen& never, float greatest,
+                 float temperature) {
+  static OpContext best;  // only says which instruction set there is
+  const auto total_of = [&](size_t begin, size_t end) {
+    return SampleTotal(best, logits.data() + begin, static_cast<int64_t>(end - begin), greatest,
+                       temperature);
+  };
+  const auto place = [&](int32_t index) {
+    return index < 0 ? logits.size() : std::min(static_cast<size_t>(index), logits.size());
+  };
+  const auto [first, second] = std::minmax({place(never.first), place(never.second)});
+  uint64_t total = total_of(0, first);
+  if (first < second) total += total_of(first + 1, second);
+  if (second < logits.size()) total += total_of(second + 1, logits.size());
+  return total;
+}
 
 }  // namespace
 
 int32_t Sample(std::span<const float> logits, const SampleSettings& settings,
                const NeverChosen& never, SampleScratch& scratch) {
-  if (settings.temperature == 0) return Argmax(logits, never);
-  std::vector<uint64_t>& keys = scratch.keys;
-  keys.clear();
-  for (int32_t i = 0; i < static_cast<int32_t>(logits.size()); ++i) {
-    if (i == never.first || i == never.second) continue;
-    const uint64_t key = cuda::PackChoice(logits[static_cast<size_t>(i)], i);
-    if (key != 0) keys.push_back(key);
-  }
-  if (keys.empty()) return -1;
-  const auto most = static_cast<size_t>(settings.top_k);
-  if (most > 0 && most < keys.size()) {
-    std::ranges::nth_element(keys, keys.begin() + settings.top_k, std::greater());
-    keys.resize(most);
-  }
-  const float greatest = cuda::LogitOf(std::ranges::max(keys));
+  const int32_t best = Argmax(logits, never);
+  if (settings.temperature == 0 || best < 0) return best;
+  const float greatest = logits[static_cast<size_t>(best)];
   const auto weight = [&](uint64_t key) {
     return cuda::WeightOf(cuda::LogitOf(key), greatest, settings.temperature);
   };
+  FromTheGreatest sorted(logits, never, greatest, scratch.keys);
+  const auto top_k = static_cast<size_t>(settings.top_k);
   uint64_t left = 0;
-  for (const uint64_t key : keys) left += weight(key);
-  FromTheGreatest sorted(keys);
+  if (std::isinf(greatest) || (top_k > 0 && top_k < logits.size())) {
+    for (const uint64_t key : sorted.Keep(top_k > 0 ? top_k : logits.size())) left += weight(key);
+  } else {
+    left = TotalOf(logits, never, greatest, settings.temperature);
+  }
   if (settings.top_p < 1) {
     const uint64_t enough = cuda::ShareOf(settings.top_p, left);
     left = 0;

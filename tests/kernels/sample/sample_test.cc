@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
 
+#include "kernels/cuda/cuda_order.h"
+#include "kernels/sample/sample_total.h"
+#include "kernels/sample/sample_weights.h"
 #include "tests/kernels/sample/sample_device_checks.h"
 
 namespace recollect::kernels {
@@ -62,6 +66,81 @@ TEST(SampleTest, TopKAndTopPCutTheTail) {
   // Half of what top-k leaves, not of all.
   EXPECT_EQ(Histogram({.temperature = kInf, .top_k = 4, .top_p = 0.5}, logits, 100),
             (Counts{{3, 50}, {4, 50}}));
+}
+
+// The definition in integers: all keys sorted, all weights summed one after the other.
+int32_t ByDefinition(const std::vector<float>& logits, const SampleSettings& settings,
+                     const NeverChosen& never) {
+  std::vector<uint64_t> keys;
+  for (int32_t i = 0; i < std::ssize(logits); ++i) {
+    const uint64_t key = cuda::PackChoice(logits[static_cast<size_t>(i)], i);
+    if (key != 0 && i != never.first && i != never.second) keys.push_back(key);
+  }
+  if (keys.empty()) return -1;
+  std::ranges::sort(keys, std::greater());
+  const auto most = static_cast<size_t>(settings.top_k);
+  if (most > 0 && most < keys.size()) keys.resize(most);
+  const float greatest = cuda::LogitOf(keys[0]);
+  std::vector<uint64_t> sums;  // of the weights up to each
+  for (const uint64_t key : keys) {
+    const uint64_t weight = cuda::WeightOf(cuda::LogitOf(key), greatest, settings.temperature);
+    sums.push_back(weight + (sums.empty() ? 0 : sums.back()));
+  }
+  uint64_t total = sums.back();
+  if (settings.top_p < 1) {
+    total = *std::ranges::lower_bound(sums, cuda::ShareOf(settings.top_p, total));
+  }
+  const uint64_t before = cuda::WeightBefore(settings.draw, total);
+  return cuda::ChoiceOf(
+      keys[static_cast<size_t>(std::ranges::upper_bound(sums, before) - sums.begin())]);
+}
+
+// Rows of 1000 logits that lie as far apart as `deviation` says, with some that are not finite.
+TEST(SampleTest, ChoosesWhatTheDefinitionInIntegersChooses) {
+  uint32_t seed = 0;
+  for (const float deviation : {0.0f, 0.3f, 3.0f, 60.0f, 1e30f}) {
+    for (const float temperature : {1e-3f, 0.8f, 5.0f, kInf}) {
+      for (const int32_t top_k : {0, 1, 40, 700, 100000}) {
+        for (const double top_p : {1.0, 0.95, 0.2}) {
+          std::vector<float> logits = Normals(1000, ++seed, deviation);
+          logits[seed % 1000] = std::nanf("");
+          logits[(seed * 7) % 1000] = -kInf;
+          if (seed % 16 == 0) logits[(seed * 3) % 1000] = kInf;
+          const NeverChosen never = {static_cast<int32_t>(seed % 5) * 250 - 1,
+                                     static_cast<int32_t>(seed % 3) - 1};
+          for (const double draw : {0.0, 0.3, 0.99, 1 - 0x1p-53}) {
+            const SampleSettings settings = {temperature, top_k, top_p, draw};
+            ASSERT_EQ(SampleOnce(logits, settings, never), ByDefinition(logits, settings, never))
+                << "seed " << seed << ", temperature " << temperature << ", top-k " << top_k
+                << ", top-p " << top_p << ", draw " << draw;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(SampleTotalTest, EveryInstructionSetHasTheSumOfTheWeights) {
+  for (const int64_t count : {1, 7, 16, 1000}) {
+    for (const float deviation : {0.3f, 10.0f, 1e30f}) {
+      for (const float temperature : {1e-40f, 0.8f, 5.0f, kInf}) {
+        std::vector<float> logits = Normals(count, static_cast<uint32_t>(count), deviation);
+        logits.push_back(std::nanf(""));
+        logits.push_back(-kInf);
+        const float greatest = logits[static_cast<size_t>(Argmax(logits))];
+        uint64_t expected = 0;
+        for (int64_t i = 0; i < count; ++i) {
+          expected += cuda::WeightOf(logits[static_cast<size_t>(i)], greatest, temperature);
+        }
+        for (const Isa isa : RunnableIsas()) {
+          OpContext ctx(isa);
+          EXPECT_EQ(SampleTotal(ctx, logits.data(), std::ssize(logits), greatest, temperature),
+                    expected)
+              << IsaName(isa) << ", " << count << " logits, temperature " << temperature;
+        }
+      }
+    }
+  }
 }
 
 // The definition in double: the token at `draw` of the weight, in the order of the logits.

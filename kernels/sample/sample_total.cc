@@ -1,0 +1,26 @@
+#include "kernels/sample/sample_total.h"
+
+#include "kernels/cpu/dispatch.h"
+#include "kernels/sample/sample_weights.h"
+
+namespace recollect::kernels {
+namespace reference {
+
+uint64_t SampleTotal(OpContext&, const float* logits, int64_t count, float greatest,
+                     float temperature) {
+  uint64_t total = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    if (logits[i] <= greatest) total += cuda::WeightOf(logits[i], greatest, temperature);
+  }
+  return total;
+}
+
+}  // namespace reference
+RECOLLECT_CPU_OP(SampleTotal)
+
+uint64_t SampleTotal(OpContext& ctx, const float* logits, int64_t count, float greatest,
+                     float temperature) {
+  return kSampleTotal(ctx, logits, count, greatest, temperature);
+}
+
+}  // namespace recollect::kernels

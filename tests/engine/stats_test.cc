@@ -1,5 +1,6 @@
-// The table of statistics by itself. That all surfaces have its rows: tests/service/encode_test.cc,
-// tests/http/openapi_test.cc, tests/e2e/metrics_e2e_test.cc and tools/check_statistics.py.
+// The table of statistics by itself. That all surfaces have its rows:
+// tests/service/codec/encode_test.cc, tests/http/api/openapi_test.cc, tests/e2e/metrics_e2e_test.cc
+// and tools/check_statistics.py.
 #include "engine/stats.h"
 
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "base/sha256.h"
-#include "tests/http/upload_testing.h"
+#include "tests/http/api/upload_testing.h"
 
 namespace recollect {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "tests/http/upload_testing.h"
+#include "tests/http/api/upload_testing.h"
 
 namespace recollect {
 namespace {

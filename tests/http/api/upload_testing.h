@@ -1,7 +1,7 @@
 // Holds what tests of uploads share: requests that PUT documents to the fake engine, which commits
 // at multiples of 16 bytes.
-#ifndef RECOLLECT_TESTS_HTTP_UPLOAD_TESTING_H_
-#define RECOLLECT_TESTS_HTTP_UPLOAD_TESTING_H_
+#ifndef RECOLLECT_TESTS_HTTP_API_UPLOAD_TESTING_H_
+#define RECOLLECT_TESTS_HTTP_API_UPLOAD_TESTING_H_
 
 #include <string>
 #include <vector>
@@ -61,4 +61,4 @@ class HttpUploadTest : public HttpTest {
 
 }  // namespace recollect
 
-#endif  // RECOLLECT_TESTS_HTTP_UPLOAD_TESTING_H_
+#endif  // RECOLLECT_TESTS_HTTP_API_UPLOAD_TESTING_H_

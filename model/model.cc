@@ -36,6 +36,7 @@ struct Model::State {
   absl::Status ReadTensors(const TensorFile& file);
   absl::Status ReadAdapter();
   absl::Status ReadText();
+  void AddEnds();
   void Count(const TensorFile& file);
 };
 
@@ -101,13 +102,17 @@ absl::Status Model::State::ReadAdapter() {
                                                  ", the base's vocabulary has ", words->count()));
 }
 
+// An answer ends where the template says, too.
+void Model::State::AddEnds() {
+  if (!text.chat) return;
+  for (const int32_t id : text.chat->ends()) {
+    if (!config.Ends(id)) config.more_eos_ids.push_back(id);
+  }
+}
+
 absl::Status Model::State::ReadText() {
   ASSIGN_OR_RETURN(text, ReadModelText(files, config));
-  if (text.chat) {
-    for (const int32_t id : text.chat->ends()) {
-      if (!config.Ends(id)) config.more_eos_ids.push_back(id);
-    }
-  }
+  AddEnds();
   if (text.tokenizer != nullptr) {
     if (config.documents() == DocumentKind::kText || config.has_adapter()) {
       words = Words::Make(*text.tokenizer);
@@ -158,6 +163,19 @@ const ChatTemplate* Model::chat_template() const {
   return state_->text.chat ? &*state_->text.chat : nullptr;
 }
 const absl::Status& Model::chat_template_status() const { return state_->text.no_chat; }
+
+absl::Status Model::ChooseChatTemplate(std::string_view name) {
+  ModelText& text = state_->text;
+  if (text.tokenizer == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--chat-template ", std::string(name), ": ", text.no_chat.message()));
+  }
+  ASSIGN_OR_RETURN(text.chat,
+                   ChatTemplate::Named(name, *text.tokenizer, text.begin_token.has_value()));
+  state_->AddEnds();
+  return absl::OkStatus();
+}
+
 DType Model::dtype() const { return state_->dtype; }
 int64_t Model::parameters() const { return state_->parameters; }
 int64_t Model::weight_bytes() const {

@@ -51,6 +51,10 @@ class Model {
   // which.
   const ChatTemplate* chat_template() const;
   const absl::Status& chat_template_status() const;
+  // Takes the template of this name instead of the files'. Call it before the model is shared.
+  // INVALID_ARGUMENT: there is no such template, or the tokenizer, which may be missing, lacks one
+  // of its control tokens.
+  absl::Status ChooseChatTemplate(std::string_view name);
   DType dtype() const;
   // The number format in which a CPU keeps keys and values between calls; mixers round to it.
   DType cache_dtype() const { return dtype() == DType::kFloat32 ? DType::kFloat32 : DType::kBf16; }

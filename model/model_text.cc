@@ -54,6 +54,12 @@ absl::Status TakeVocabulary(SentencePieceVocabulary vocabulary, const ModelConfi
   return absl::OkStatus();
 }
 
+absl::Status NoTemplate(const std::string& where) {
+  return absl::NotFoundError(
+      absl::StrCat("there is no chat_template in ", where,
+                   "; name one with --chat-template: ", ChatTemplate::AllNames()));
+}
+
 void TakeTemplate(std::string_view jinja, ModelText& text) {
   auto chat = ChatTemplate::Recognize(jinja, *text.tokenizer, text.begin_token.has_value());
   text.no_chat = chat.status();
@@ -72,7 +78,7 @@ absl::StatusOr<ModelText> FromGguf(const std::string& path, const ModelConfig& c
     RETURN_IF_ERROR(TakeVocabulary(std::move(vocabulary), config, text));
   }
   const auto jinja = file.metadata().GetString("tokenizer.chat_template");
-  text.no_chat = jinja.status();
+  text.no_chat = NoTemplate("the file's metadata");
   if (jinja.ok()) TakeTemplate(*jinja, text);
   return text;
 }
@@ -208,7 +214,7 @@ absl::StatusOr<ModelText> FromHub(const ModelFiles& files, const ModelConfig& co
   if (const std::string path = (folder / "chat_template.jinja").string(); Exists(path)) {
     ASSIGN_OR_RETURN(jinja, ReadWholeFile(path));
   }
-  text.no_chat = absl::NotFoundError("no chat_template in tokenizer_config.json");
+  text.no_chat = NoTemplate("tokenizer_config.json");
   if (!jinja.empty()) TakeTemplate(jinja, text);
   return text;
 }

@@ -17,6 +17,7 @@
 #include "base/io/file.h"
 #include "base/io/log_fields.h"
 #include "base/status.h"
+#include "model/text/chat_template.h"
 #include "model/text/printable.h"
 
 namespace recollect::cli {
@@ -250,6 +251,12 @@ void AddCommonOptions(CLI::App& app, Options& options) {
           "else bf16 if what runs the layers supports it)"))
       ->check(CLI::IsMember({"auto", "bf16", "fp32", "quantized"}))
       ->capture_default_str()
+      ->group(kEngineGroup);
+  const auto names = model::ChatTemplate::Names();
+  FromEnvironment(app.add_option("--chat-template", options.host.chat_template,
+                                 "Writes conversations in this form, for a model file that has no "
+                                 "template, or one that is not known"))
+      ->check(CLI::IsMember(std::vector<std::string>(names.begin(), names.end())))
       ->group(kEngineGroup);
   FromEnvironment(
       app.add_option("--threads", options.host.threads, "Compute threads (default: all cores)"))

@@ -202,9 +202,9 @@ absl::StatusOr<Host> CreateHost(const HostOptions& options) {
   host.model_name = NameOf(model_path);
 
   RETURN_IF_ERROR(KeepMemoryReserve(NeededBytes(model_path, options.dtype)));
-  ASSIGN_OR_RETURN(
-      engine::LoadedModel model,
-      engine::LoadModel(options.device, model_path, DTypeOf(options.dtype), options.threads));
+  ASSIGN_OR_RETURN(engine::LoadedModel model,
+                   engine::LoadModel(options.device, model_path, DTypeOf(options.dtype),
+                                     options.threads, options.chat_template));
   ASSIGN_OR_RETURN(auto store, options.store.empty()
                                    ? OpenStore(host.data_dir, options.accept_data_loss)
                                    : OpenSharedStore(options));

@@ -27,8 +27,9 @@ struct HostOptions {
   bool makes_data_dir = true;     // false: a directory that is named must exist
   bool accept_data_loss = false;  // see RocksOptions
   std::string dtype = "auto";
-  std::string device = "cpu";  // as in LoadModel, like the next
+  std::string device = "cpu";  // as in LoadModel, like the next two
   int threads = 0;
+  std::string chat_template;
   std::string index = "exact";                 // sets engine.index
   std::string chunk_states_format = "mxint8";  // sets engine.chunk_states_format
   engine::EngineOptions engine;

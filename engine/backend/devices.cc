@@ -22,17 +22,28 @@
 namespace recollect::engine {
 namespace {
 
+// Returns a model that was loaded, with the chat template of that name if there is a name.
+template <typename M>
+absl::StatusOr<std::unique_ptr<M>> Finish(absl::StatusOr<std::unique_ptr<M>> model,
+                                          const std::string& directory,
+                                          const std::string& chat_template) {
+  absl::Status status = model.status();
+  if (status.ok() && !chat_template.empty()) status = (*model)->ChooseChatTemplate(chat_template);
+  if (!status.ok()) return Annotate(status, absl::StrCat("model ", directory));
+  return model;
+}
+
 absl::StatusOr<LoadedModel> LoadHere(const std::string& directory, std::optional<DType> dtype,
-                                     int threads) {
+                                     int threads, const std::string& chat_template) {
   if (!dtype) {
     const auto fastest = model::CpuModel::FastestDType(directory);
     if (!fastest.ok()) return Annotate(fastest.status(), absl::StrCat("model ", directory));
     dtype = *fastest;
     if (*dtype == DType::kFloat32) LogInfo("this CPU has no bf16 products, using fp32");
   }
-  auto model = model::CpuModel::Load(directory, *dtype);
-  if (!model.ok()) return Annotate(model.status(), absl::StrCat("model ", directory));
-  LoadedModel loaded = OnCpu(*std::move(model), threads);
+  ASSIGN_OR_RETURN(auto model,
+                   Finish(model::CpuModel::Load(directory, *dtype), directory, chat_template));
+  LoadedModel loaded = OnCpu(std::move(model), threads);
   loaded.lists = std::make_shared<FaissListMaker>(loaded.model->config().d_r);
   return loaded;
 }
@@ -47,21 +58,23 @@ absl::StatusOr<std::shared_ptr<kernels::Device>> OpenCuda([[maybe_unused]] int i
 }
 
 absl::StatusOr<LoadedModel> LoadOnCuda(int index, const std::string& directory,
-                                       std::optional<DType> dtype, int threads) {
+                                       std::optional<DType> dtype, int threads,
+                                       const std::string& chat_template) {
   ASSIGN_OR_RETURN(const std::shared_ptr<kernels::Device> device, OpenCuda(index));
-  return LoadModelOn(device, directory, dtype, threads);
+  return LoadModelOn(device, directory, dtype, threads, chat_template);
 }
 
 }  // namespace
 
 absl::StatusOr<LoadedModel> LoadModel(const std::string& device, const std::string& directory,
-                                      std::optional<DType> dtype, int threads) {
-  if (device == "cpu") return LoadModelOn(nullptr, directory, dtype, threads);
+                                      std::optional<DType> dtype, int threads,
+                                      const std::string& chat_template) {
+  if (device == "cpu") return LoadModelOn(nullptr, directory, dtype, threads, chat_template);
   if (device == "auto") {
-    absl::StatusOr<LoadedModel> loaded = LoadOnCuda(0, directory, dtype, threads);
+    absl::StatusOr<LoadedModel> loaded = LoadOnCuda(0, directory, dtype, threads, chat_template);
     if (loaded.ok()) return loaded;
     LogInfo("computing on the CPU: {}", std::string(loaded.status().message()));
-    return LoadModelOn(nullptr, directory, dtype, threads);
+    return LoadModelOn(nullptr, directory, dtype, threads, chat_template);
   }
   int index = 0;
   absl::string_view number = device;
@@ -69,33 +82,32 @@ absl::StatusOr<LoadedModel> LoadModel(const std::string& device, const std::stri
     return absl::InvalidArgumentError(
         absl::StrCat("device '", device, "', expected cpu, auto or cuda:N"));
   }
-  return LoadOnCuda(index, directory, dtype, threads);
+  return LoadOnCuda(index, directory, dtype, threads, chat_template);
 }
 
 absl::StatusOr<LoadedModel> LoadModelOn(const std::shared_ptr<kernels::Device>& device,
                                         const std::string& directory, std::optional<DType> dtype,
-                                        int threads) {
+                                        int threads, const std::string& chat_template) {
   if (threads < 0) {
     return absl::InvalidArgumentError(absl::StrCat("threads: ", threads, ", expected at least 0"));
   }
-  if (device == nullptr) return LoadHere(directory, dtype, threads);
+  if (device == nullptr) return LoadHere(directory, dtype, threads, chat_template);
   LoadedModel loaded;
   absl::Status runs;
   std::vector<DType> formats = {DType::kBf16, DType::kFloat32};
   if (dtype) formats = {*dtype == DType::kQuantized ? DType::kBf16 : *dtype};
   std::shared_ptr<const model::CpuModel> adapter;
   for (const DType format : formats) {
-    auto model = model::Model::Load(directory, format);
-    if (!model.ok()) return Annotate(model.status(), absl::StrCat("model ", directory));
-    loaded.model = *std::move(model);
+    ASSIGN_OR_RETURN(loaded.model,
+                     Finish(model::Model::Load(directory, format), directory, chat_template));
     if (loaded.model->config().has_adapter()) {
       auto here = model::CpuModel::LoadAdapter(directory, format);
       if (absl::IsFailedPrecondition(here.status())) {  // this CPU has no bf16
         runs = here.status();
         continue;
       }
-      if (!here.ok()) return Annotate(here.status(), absl::StrCat("model ", directory));
-      loaded.model = adapter = *std::move(here);
+      ASSIGN_OR_RETURN(adapter, Finish(std::move(here), directory, chat_template));
+      loaded.model = adapter;
     }
     runs = model::CheckDeviceConfig(loaded.model->config(), format);
     if (runs.ok()) break;
@@ -106,7 +118,7 @@ absl::StatusOr<LoadedModel> LoadModelOn(const std::shared_ptr<kernels::Device>& 
     ASSIGN_OR_RETURN(loaded.backend, DeviceBackend::Create(device, *loaded.model, adapter));
     LogInfo("layers{} on {}", landmarks ? " and landmark keys" : "", device->name());
   } else {
-    ASSIGN_OR_RETURN(loaded, LoadHere(directory, dtype, threads));
+    ASSIGN_OR_RETURN(loaded, LoadHere(directory, dtype, threads, chat_template));
     LogInfo("landmark keys on {}, layers on the CPU: {}", device->name(),
             std::string(runs.message()));
   }

@@ -122,12 +122,6 @@ absl::Status Unexpected(size_t index, ChatRole role, absl::string_view expected)
       absl::StrCat("message ", index, " is ", Whose(role), ", expected ", expected));
 }
 
-std::string AllNames() {
-  const auto names = ChatFormatNames();
-  return absl::StrJoin(names, ", ",
-                       [](std::string* out, std::string_view name) { out->append(name); });
-}
-
 }  // namespace
 
 struct ChatTemplate::State {
@@ -210,8 +204,10 @@ Parts ChatTemplate::State::Message(const ChatMessage& message, std::string_view 
 
 ChatTemplate::ChatTemplate(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
-absl::StatusOr<ChatTemplate> ChatTemplate::Create(const ChatFormat& format,
-                                                  const Tokenizer& tokenizer) {
+absl::StatusOr<ChatTemplate> ChatTemplate::Create(ChatFormat format, const Tokenizer& tokenizer,
+                                                  bool begins) {
+  const bool own = format.user.before.starts_with(kBeginName);
+  format.begins = !own && (format.begins || begins);
   auto state = std::make_shared<State>();
   state->name = format.name;
   state->system_in_user = format.system_in_user;
@@ -259,25 +255,27 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Create(const ChatFormat& format,
 
 absl::StatusOr<ChatTemplate> ChatTemplate::Recognize(std::string_view jinja,
                                                      const Tokenizer& tokenizer, bool begins) {
-  std::optional<ChatFormat> format = RecognizeChatFormat(jinja);
-  if (format.has_value()) {
-    const bool own = format->user.before.starts_with(kBeginName);
-    format->begins = !own && (format->begins || begins);
-    return Create(*format, tokenizer);
-  }
+  const std::optional<ChatFormat> format = RecognizeChatFormat(jinja);
+  if (format.has_value()) return Create(*format, tokenizer, begins);
   constexpr size_t kMaxShown = 80;  // bytes
   return absl::InvalidArgumentError(
       absl::StrCat("the model's chat template is not a known one: ", Quoted(jinja, kMaxShown),
                    "; name one with --chat-template: ", AllNames()));
 }
 
-absl::StatusOr<ChatTemplate> ChatTemplate::Named(std::string_view name,
-                                                 const Tokenizer& tokenizer) {
+absl::StatusOr<ChatTemplate> ChatTemplate::Named(std::string_view name, const Tokenizer& tokenizer,
+                                                 bool begins) {
   const std::optional<ChatFormat> format = NamedChatFormat(name);
-  if (format.has_value()) return Create(*format, tokenizer);
+  if (format.has_value()) return Create(*format, tokenizer, begins);
   constexpr size_t kMaxShown = 80;  // bytes
   return absl::InvalidArgumentError(
       absl::StrCat("--chat-template ", Quoted(name, kMaxShown), ", expected one of ", AllNames()));
+}
+
+std::string ChatTemplate::AllNames() {
+  const auto names = ChatFormatNames();
+  return absl::StrJoin(names, ", ",
+                       [](std::string* out, std::string_view name) { out->append(name); });
 }
 
 std::span<const std::string_view> ChatTemplate::Names() { return ChatFormatNames(); }

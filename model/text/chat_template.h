@@ -47,10 +47,12 @@ class ChatTemplate {
   // text does not write it.
   static absl::StatusOr<ChatTemplate> Recognize(std::string_view jinja, const Tokenizer& tokenizer,
                                                 bool begins = false);
-  // Finds a template by name: chatml, llama3, qwen, gemma, mistral, llama2, zephyr. Errors as
-  // Recognize.
-  static absl::StatusOr<ChatTemplate> Named(std::string_view name, const Tokenizer& tokenizer);
+  // Finds a template by name: chatml, llama3, qwen, gemma, mistral, llama2, zephyr. Errors and
+  // `begins` as in Recognize.
+  static absl::StatusOr<ChatTemplate> Named(std::string_view name, const Tokenizer& tokenizer,
+                                            bool begins = false);
   static std::span<const std::string_view> Names();
+  static std::string AllNames();  // with commas between them
 
   // Returns the ids of a conversation and of the opening of the assistant's answer.
   // INVALID_ARGUMENT names the index of a message that is out of order, empty or not UTF-8, and
@@ -81,7 +83,8 @@ class ChatTemplate {
  private:
   struct State;
   explicit ChatTemplate(std::shared_ptr<const State> state);
-  static absl::StatusOr<ChatTemplate> Create(const ChatFormat& format, const Tokenizer& tokenizer);
+  static absl::StatusOr<ChatTemplate> Create(ChatFormat format, const Tokenizer& tokenizer,
+                                             bool begins);
   std::shared_ptr<const State> state_;
 };
 

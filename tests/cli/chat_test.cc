@@ -101,6 +101,23 @@ TEST_F(ChatCliTest, AModelInSeveralFilesIsAddedWhole) {
   EXPECT_THAT(missing.err, HasSubstr("split-00002-of-00002.gguf"));
 }
 
+TEST_F(ChatCliTest, AFlagNamesTheTemplateOfAModelThatHasNone) {
+  nlohmann::json settings =
+      nlohmann::json::parse(ReadFile(Path("llama") + "/tokenizer_config.json"));
+  settings.erase("chat_template");
+  WriteFile(Path("llama") + "/tokenizer_config.json", settings.dump());
+  const auto talk = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"chat", "--model", Path("llama"), "--data-dir", Path("data"),
+                                 "--max-tokens", "6", "--json"});
+    return Run(flags, "Hello\n");
+  };
+  EXPECT_THAT(talk({}).err, HasSubstr("name one with --chat-template: chatml, llama3"));
+  EXPECT_EQ(Lines(talk({"--chat-template", "chatml"})).size(), 1u);
+  EXPECT_THAT(talk({"--chat-template", "llama3"}).err,
+              HasSubstr("chat template llama3: the tokenizer"));
+  EXPECT_EQ(talk({"--chat-template", "vicuna"}).exit_code, kUsage);
+}
+
 TEST_F(ChatCliTest, FilesThatAreNotWhatTheyShouldBeAreNotAdded) {
   const ProcessResult other = Add("smollm2", Path("tiny.gguf"));
   EXPECT_NE(other.exit_code, 0);

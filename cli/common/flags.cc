@@ -182,122 +182,85 @@ void AddCommonOptions(CLI::App& app, Options& options) {
   app.set_config("--config", "", "File with options (TOML), see deploy/recollect.toml");
   app.allow_config_extras(CLI::config_extras_mode::error);
 
-  FromEnvironment(
-      app.add_option("--server", options.server,
-                     "Use the server at HOST:PORT; several with commas between, or a name with "
-                     "several addresses, are replicas: what one leaves undone goes on at another"))
-      ->type_name("HOST:PORT")
-      ->group("Where");
-  FromEnvironment(app.add_option("--api-key-file", options.api_key_file,
-                                 "File with the API key for it (default: $RECOLLECT_API_KEY)"))
-      ->type_name("FILE")
-      ->group("Where");
-  FromEnvironment(
-      app.add_option("--tls-ca", options.tls_ca_file,
-                     "File of certificates that are trusted (PEM); the server is asked with TLS"))
-      ->type_name("FILE")
-      ->group("Where");
-  FromEnvironment(
-      app.add_option(
-          "--data-dir", options.host.data_dir,
-          "Without a server: documents are kept here (default: $XDG_DATA_HOME/recollect or "
-          "~/.local/share/recollect; \":memory:\" keeps nothing)"))
-      ->type_name("DIR")
-      ->group("Where");
-  FromEnvironment(app.add_option("--store", options.host.store,
-                                 "Instead of a data directory: documents are kept in Ceph RADOS, "
-                                 "where other servers share them"))
-      ->type_name("rados:POOL[/NAMESPACE]")
-      ->group("Where");
-  FromEnvironment(app.add_option("--ceph-conf", options.host.ceph_conf,
-                                 "Configuration of its cluster (default: /etc/ceph/ceph.conf)"))
-      ->type_name("FILE")
-      ->group("Where");
-  FromEnvironment(
-      app.add_option("--ceph-user", options.host.ceph_user, "Its user, without \"client.\""))
-      ->type_name("NAME")
-      ->capture_default_str()
-      ->group("Where");
-  FromEnvironment(app.add_option("--store-lease", options.host.store_lease_s,
-                                 "After so long without a sign of a server, others take over what "
-                                 "it was writing, and what it had mounted may be freed"))
+  const auto where = [&app](const char* name, auto& value, const char* type, const char* what) {
+    return FromEnvironment(app.add_option(name, value, what))->type_name(type)->group("Where");
+  };
+  HostOptions& host = options.host;
+  where("--server", options.server, "HOST:PORT",
+        "Use the server at HOST:PORT; several with commas between, or a name with "
+        "several addresses, are replicas: what one leaves undone goes on at another");
+  where("--api-key-file", options.api_key_file, "FILE",
+        "File with the API key for it (default: $RECOLLECT_API_KEY)");
+  where("--tls-ca", options.tls_ca_file, "FILE",
+        "File of certificates that are trusted (PEM); the server is asked with TLS");
+  where("--data-dir", host.data_dir, "DIR",
+        "Without a server: documents are kept here (default: $XDG_DATA_HOME/recollect or "
+        "~/.local/share/recollect; \":memory:\" keeps nothing)");
+  where("--store", host.store, "rados:POOL[/NAMESPACE]",
+        "Instead of a data directory: documents are kept in Ceph RADOS, where other servers share "
+        "them");
+  where("--ceph-conf", host.ceph_conf, "FILE",
+        "Configuration of its cluster (default: /etc/ceph/ceph.conf)");
+  where("--ceph-user", host.ceph_user, "NAME", "Its user, without \"client.\"")
+      ->capture_default_str();
+  where("--store-lease", host.store_lease_s, "SECONDS",
+        "After so long without a sign of a server, others take over what it was writing, and what "
+        "it had mounted may be freed")
       ->check(CLI::Range(1.0, 3600.0))
-      ->type_name("SECONDS")
-      ->capture_default_str()
-      ->group("Where");
-  FromEnvironment(
-      app.add_option("--cache-dir", options.host.cache_dir,
-                     "Keeps chunks read from that store here too, of this server alone"))
-      ->type_name("DIR")
-      ->group("Where");
-  FromEnvironment(app.add_option("--cache-budget", options.host.cache_budget_bytes,
-                                 "Of the disk, for --cache-dir; at least 32MiB"))
+      ->capture_default_str();
+  where("--cache-dir", host.cache_dir, "DIR",
+        "Keeps chunks read from that store here too, of this server alone");
+  where("--cache-budget", host.cache_budget_bytes, "BYTES",
+        "Of the disk, for --cache-dir; at least 32MiB")
       ->transform(SizeInBytes())
-      ->type_name("BYTES")
-      ->default_str("16GiB")
-      ->group("Where");
-  engine::EngineOptions& engine = options.host.engine;
-  FromEnvironment(app.add_option("--model", options.host.model,
-                                 "Name of a model (recollect model list), its folder, or a GGUF "
-                                 "file (default: the data directory's, which is the one that it "
-                                 "was served with last, or first used with; of a new one smollm2 "
-                                 "where `model add` has brought it, else recollect-7m)"))
-      ->type_name("DIR")
-      ->group(kEngineGroup);
-  FromEnvironment(
-      app.add_option(
-          "--dtype", options.host.dtype,
-          "Number format of matrix products (auto: the blocks of a quantised GGUF file on the CPU, "
-          "else bf16 if what runs the layers supports it)"))
+      ->default_str("16GiB");
+  const auto engine = [&app](const char* name, auto& value, const char* what) {
+    return FromEnvironment(app.add_option(name, value, what))->group(kEngineGroup);
+  };
+  engine("--model", host.model,
+         "Name of a model (recollect model list), its folder, or a GGUF file (default: the data "
+         "directory's, which is the one that it was served with last, or first used with; of a new "
+         "one smollm2 where `model add` has brought it, else recollect-7m)")
+      ->type_name("DIR");
+  engine("--dtype", host.dtype,
+         "Number format of matrix products (auto: the blocks of a quantised GGUF file on the CPU, "
+         "else bf16 if what runs the layers supports it)")
       ->check(CLI::IsMember({"auto", "bf16", "fp32", "quantized"}))
-      ->capture_default_str()
-      ->group(kEngineGroup);
+      ->capture_default_str();
   const auto names = model::ChatTemplate::Names();
-  FromEnvironment(app.add_option("--chat-template", options.host.chat_template,
-                                 "Writes conversations in this form, for a model file that has no "
-                                 "template, or one that is not known"))
-      ->check(CLI::IsMember(std::vector<std::string>(names.begin(), names.end())))
-      ->group(kEngineGroup);
-  FromEnvironment(
-      app.add_option("--threads", options.host.threads, "Compute threads (default: all cores)"))
-      ->check(CLI::Range(0, 4096))
-      ->group(kEngineGroup);
-  FromEnvironment(app.add_option("--device", options.host.device,
-                                 "Runs the layers and searches landmark keys: cpu, cuda:N, or auto "
-                                 "(a CUDA device if there is one)"))
-      ->capture_default_str()
-      ->group(kEngineGroup);
-  FromEnvironment(
-      app.add_option(
-          "--index", options.host.index,
-          "How landmark keys of large documents are searched: exact; ivf: approximately, "
-          "through an index made in the background; auto: ivf in very large ones only"))
+  engine("--chat-template", host.chat_template,
+         "Writes conversations in this form, for a model file that has no template, or one that is "
+         "not known")
+      ->check(CLI::IsMember(std::vector<std::string>(names.begin(), names.end())));
+  engine("--threads", host.threads, "Compute threads (default: all cores)")
+      ->check(CLI::Range(0, 4096));
+  engine("--device", host.device,
+         "Runs the layers and searches landmark keys: cpu, cuda:N, or auto (a CUDA device if there "
+         "is one)")
+      ->capture_default_str();
+  engine("--index", host.index,
+         "How landmark keys of large documents are searched: exact; ivf: approximately, "
+         "through an index made in the background; auto: ivf in very large ones only")
       ->check(CLI::IsMember({"exact", "ivf", "auto"}))
-      ->capture_default_str()
-      ->group(kEngineGroup);
-  FromEnvironment(app.add_option("--chunk-states-format", options.host.chunk_states_format,
-                                 "Numbers of chunk states that an ingest stores: mxint8, 8 bits; "
-                                 "or bf16, as computed, twice as large"))
+      ->capture_default_str();
+  engine("--chunk-states-format", host.chunk_states_format,
+         "Numbers of chunk states that an ingest stores: mxint8, 8 bits; or bf16, as computed, "
+         "twice as large")
       ->check(CLI::IsMember({"mxint8", "bf16"}))
-      ->capture_default_str()
-      ->group(kEngineGroup);
+      ->capture_default_str();
   const auto budget = [&](const char* name, int64_t& value, const char* what,
                           const char* otherwise) {
-    FromEnvironment(app.add_option(name, value, what))
-        ->transform(SizeInBytes())
-        ->type_name("BYTES")
-        ->default_str(otherwise)
-        ->group(kEngineGroup);
+    engine(name, value, what)->transform(SizeInBytes())->type_name("BYTES")->default_str(otherwise);
   };
-  budget("--landmark-budget", engine.landmark_budget_bytes,
+  budget("--landmark-budget", host.engine.landmark_budget_bytes,
          "For landmark keys of mounted documents", "1GiB");
-  budget("--memory-budget", engine.memory_budget_bytes,
+  budget("--memory-budget", host.engine.memory_budget_bytes,
          "For memory K, V of hot chunks, not for the whole process", "256MiB");
-  budget("--chunk-states-budget", engine.chunk_states_budget_bytes, "For chunk states on the host",
-         "512MiB");
-  budget("--state-budget", engine.state_budget_bytes,
+  budget("--chunk-states-budget", host.engine.chunk_states_budget_bytes,
+         "For chunk states on the host", "512MiB");
+  budget("--state-budget", host.engine.state_budget_bytes,
          "For local states of sessions and ingests of prefixes", "4GiB");
-  budget("--prompt-cache", engine.prompt_cache_bytes,
+  budget("--prompt-cache", host.engine.prompt_cache_bytes,
          "Of the state budget, for states of ended requests, which later prompts that begin alike "
          "go on from",
          "1GiB");

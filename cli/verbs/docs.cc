@@ -189,24 +189,23 @@ void AddDocs(CLI::App& app, Command& command) {
     verb->callback([&command, run] { command.run = run; });
     return verb;
   };
+  const auto add_id = [&](CLI::App& verb) {
+    verb.add_option("ID", options->ids, "Document")
+        ->required()
+        ->expected(1)
+        ->allow_extra_args(false);  // or "[a]" would be read as a list
+  };
   CLI::App* list = add("list", "All documents, and ingests that are not finished", "list --json",
                        [&command, options] { return ListDocuments(command.options, *options); });
   AddRepeated(*list, "--where", options->where,
               "Only documents whose metadata is so; repeated: and")
       ->type_name("KEY=VALUE|KEY>=VALUE|…|JSON");
-  add("get", "Show what the catalog has about one document", "get moby",
-      [&command, options] { return Get(command.options, *options); })
-      ->add_option("ID", options->ids, "Document")
-      ->required()
-      ->expected(1)
-      ->allow_extra_args(false);  // or "[a]" would be read as a list
+  add_id(*add("get", "Show what the catalog has about one document", "get moby",
+              [&command, options] { return Get(command.options, *options); }));
   CLI::App* metadata = add("metadata", "Show a document's metadata, or set and remove keys",
                            "metadata moby --set year=1851 --remove draft",
                            [&command, options] { return Metadata(command.options, *options); });
-  metadata->add_option("ID", options->ids, "Document")
-      ->required()
-      ->expected(1)
-      ->allow_extra_args(false);
+  add_id(*metadata);
   CLI::Option* removed =
       AddRepeated(*metadata, "--remove", options->remove, "Remove a key; repeat the option")
           ->type_name("KEY");
@@ -223,10 +222,7 @@ void AddDocs(CLI::App& app, Command& command) {
   CLI::App* text = add("text", "A document's text, or bytes [begin, end) of it",
                        "text moby --begin 1000 --end 2000",
                        [&command, options] { return Text(command.options, *options); });
-  text->add_option("ID", options->ids, "Document")
-      ->required()
-      ->expected(1)
-      ->allow_extra_args(false);
+  add_id(*text);
   text->add_option("--begin", options->begin, "First byte")->capture_default_str();
   text->add_option("--end", options->end, "Byte after the last (default: all)");
   AddDocsTransfer(*docs, command);

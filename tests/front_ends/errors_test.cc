@@ -8,10 +8,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "base/io/file.h"
 #include "client/client.h"
 #include "http/net/authorize.h"
 #include "service/server.h"

@@ -2,7 +2,6 @@
 #include "store/document_store.h"
 
 #include <limits>
-#include <optional>
 #include <thread>
 
 #include "tests/store/document_store_testing.h"

@@ -1,12 +1,8 @@
 // Files of documents that are damaged, or of something else: each is refused, and leaves nothing.
 #include <cstring>
-#include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
-#include "base/status.h"
 #include "store/document_transfer.h"
 #include "tests/store/document_transfer_testing.h"
 

@@ -1,21 +1,16 @@
 // Documents to files and back, over both implementations of DocumentStore.
 #include "store/document_transfer.h"
 
-#include <cstring>
-#include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
 #include "tests/store/document_transfer_testing.h"
 
 namespace recollect::store {
 namespace {
 
 using ::absl::StatusCode;
-using ::testing::HasSubstr;
 
 TEST_P(DocumentTransferTest, ADocumentIsTheSameElsewhere) {
   // Several pieces, segments and groups of each kind.

@@ -1,12 +1,10 @@
 #include "store/format.h"
 
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <sstream>
 #include <string>
-#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "store/crc32c.h"

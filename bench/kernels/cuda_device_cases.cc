@@ -110,9 +110,9 @@ absl::Status Uploads(Report& report, Device& device, const std::string& name, in
   add("host to pinned", filled, beside);
   add("pinned to device", copied, {"a long pinned copy", link_ms});
   ASSIGN_OR_RETURN(const DeviceTiming begun, TimeByClock(drop, [&] { return uploads.Upload(); }));
-  add("UploadAsync returns", begun, beside);
+  add("UploadAllAsync returns", begun, beside);
   ASSIGN_OR_RETURN(const DeviceTiming uploaded, TimeByClock(drop, upload));
-  add("UploadAsync and Await", uploaded, beside);
+  add("UploadAllAsync and Await", uploaded, beside);
   return absl::OkStatus();
 }
 

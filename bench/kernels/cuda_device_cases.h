@@ -20,9 +20,9 @@ absl::Status OnDevice(Report& report, kernels::Device& device, Case c, const Mak
                       bool graph = false);
 
 // So many chunks of so many Bf16 in pageable memory, hop by hop: copied to pinned memory; from
-// there to the device in one plain copy; and both by UploadAsync, until it returns, and with Await
-// until the device is idle. Speeds are given beside that of the plain copy, and its own beside
-// `link_bytes`, byte/s, which it sets where that is 0.
+// there to the device in one plain copy; and both by UploadAllAsync, until it returns, and with
+// Await until the device is idle. Speeds are given beside that of the plain copy, and its own
+// beside `link_bytes`, byte/s, which it sets where that is 0.
 absl::Status Uploads(Report& report, kernels::Device& device, const std::string& name,
                      int64_t chunks, int64_t numbers, double& link_bytes);
 

@@ -302,10 +302,9 @@ int64_t ChunkUploads::bytes() const {
 }
 
 absl::Status ChunkUploads::Upload() {
-  for (const std::vector<Bf16>& chunk : chunks_) {
-    ASSIGN_OR_RETURN(buffers_.emplace_back(),
-                     device_.UploadAsync(chunk.data(), std::ssize(chunk) * int64_t{sizeof(Bf16)}));
-  }
+  std::vector<std::span<const std::byte>> arrays;
+  for (const std::vector<Bf16>& chunk : chunks_) arrays.push_back(std::as_bytes(std::span(chunk)));
+  ASSIGN_OR_RETURN(buffers_, device_.UploadAllAsync(arrays));
   return absl::OkStatus();
 }
 

@@ -54,7 +54,7 @@ class ChunkUploads {
   int64_t bytes() const;  // of all chunks
   const std::vector<std::vector<Bf16>>& chunks() const { return chunks_; }
 
-  absl::Status Upload();       // begins the upload of each chunk
+  absl::Status Upload();       // begins the upload of all chunks
   absl::Status Await();        // later operations find them
   absl::Status Check() const;  // REQUIRES: awaited
   void Drop() { buffers_.clear(); }

@@ -70,7 +70,7 @@ class StagedStates {
 
 struct ChunkToProject {
   const store::ChunkRecord* record = nullptr;
-  const StagedStates* staged = nullptr;  // of BeginUpload(*record); null: none
+  const StagedStates* staged = nullptr;  // of BeginUpload; null: none
 };
 
 // A landmark row that retrieves.
@@ -125,10 +125,12 @@ class Backend {
   // an adapter, here and for the next two.
   virtual absl::Status Queries(int group, std::span<const QueryRow> rows) = 0;
 
-  // Begins to copy a record's states to the device from which Project reads them. Thread-safe (not
-  // a stage). Null if Project reads RAM, or on failure: Project then copies them itself.
-  virtual std::shared_ptr<const StagedStates> BeginUpload(const store::ChunkRecord& /*record*/) {
-    return nullptr;
+  // Begins to copy the states of records, all at once, to the device from which Project reads them;
+  // one for each record. Thread-safe (not a stage). Empty if Project reads RAM, or on failure:
+  // Project then copies them itself.
+  virtual std::vector<std::shared_ptr<const StagedStates>> BeginUpload(
+      std::span<const store::ChunkRecord* const> /*records*/) {
+    return {};
   }
 
   // Memory K, V of stored chunks, in their order; a chunk's bits do not depend on the others.

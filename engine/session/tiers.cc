@@ -24,19 +24,21 @@ ChunkTiers::ChunkTiers(const model::ModelConfig& config, store::DocumentReader& 
 
 int64_t ChunkTiers::LookUp(std::span<WantedChunk> wanted) {
   int64_t memory = 0, states = 0, missing = 0;
+  std::vector<WantedChunk*> to_upload;
   for (WantedChunk& chunk : wanted) {
     if ((chunk.memory = memory_.Find(chunk.ref)) != nullptr) {
       chunk.tier = Tier::kMemory;
       ++memory;
     } else if ((chunk.record = host_.Find(chunk.ref)) != nullptr) {
       chunk.tier = Tier::kStates;
-      if (chunk.read_by_model) BeginUpload(chunk);
+      if (chunk.read_by_model) to_upload.push_back(&chunk);
       ++states;
     } else {
       chunk.tier = Tier::kStore;
       ++missing;
     }
   }
+  BeginUpload(to_upload);
   counters_.chunk_hits_memory += memory;
   counters_.chunk_hits_states += states;
   counters_.chunk_hits_store += missing;
@@ -65,6 +67,7 @@ absl::Status ChunkTiers::Read(std::span<WantedChunk> wanted) {
   counters_.store_read_ms.Add(took.count() * 1e3);
   counters_.store_read_s.Observe(took.count());
   ++counters_.store_reads;
+  std::vector<WantedChunk*> to_upload;
   for (size_t i = 0; i < chunks.size(); ++i) {
     absl::Status status = records[i].status();
     if (status.ok() && static_cast<int64_t>(records[i]->states.size()) !=
@@ -80,7 +83,7 @@ absl::Status ChunkTiers::Read(std::span<WantedChunk> wanted) {
     counters_.store_read_bytes += records[i]->stored_states_bytes();
     if (chunks[i]->read_by_model) {
       chunks[i]->record = Keep(refs[i], *std::move(records[i]));
-      BeginUpload(*chunks[i]);
+      to_upload.push_back(chunks[i]);
     } else {
       // Reports are as many as a request likes: their states would take memory that no budget
       // knows, and push out what streams read.
@@ -88,12 +91,17 @@ absl::Status ChunkTiers::Read(std::span<WantedChunk> wanted) {
       chunks[i]->record = std::make_shared<const store::ChunkRecord>(*std::move(records[i]));
     }
   }
+  BeginUpload(to_upload);
   return absl::OkStatus();
 }
 
-void ChunkTiers::BeginUpload(WantedChunk& chunk) {
-  chunk.staged = backend_.BeginUpload(*chunk.record);
-  if (chunk.staged != nullptr) ++counters_.staged_chunks;
+void ChunkTiers::BeginUpload(std::span<WantedChunk* const> chunks) {
+  if (chunks.empty()) return;
+  std::vector<const store::ChunkRecord*> records;
+  for (const WantedChunk* chunk : chunks) records.push_back(chunk->record.get());
+  auto staged = backend_.BeginUpload(records);
+  for (size_t i = 0; i < staged.size(); ++i) chunks[i]->staged = std::move(staged[i]);
+  counters_.staged_chunks += std::ssize(staged);
 }
 
 RecordHandle ChunkTiers::Keep(const ChunkRef& ref, store::ChunkRecord record) {

@@ -88,7 +88,8 @@ class ChunkTiers {
 
  private:
   absl::Status Read(std::span<WantedChunk> wanted);
-  void BeginUpload(WantedChunk& chunk);
+  // REQUIRES: the chunks have records.
+  void BeginUpload(std::span<WantedChunk* const> chunks);
   RecordHandle Keep(const ChunkRef& ref, store::ChunkRecord record);
 
   const model::ModelConfig& config_;

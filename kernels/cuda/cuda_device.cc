@@ -9,6 +9,7 @@
 #include "kernels/cuda/cuda_operations.h"
 #include "kernels/cuda/cuda_uploads.h"
 #include "kernels/device/device_health.h"
+#include "kernels/device/packed_arrays.h"
 #include "kernels/gemm/cublaslt.h"
 
 namespace recollect::kernels {
@@ -40,22 +41,33 @@ class CudaBuffer final : public DeviceBuffer {
 
 // One that a copy beside the operations fills. It may go before that has run, or before operations
 // that read it have: it waits for both where its memory is given back, among the operations.
-class CudaComingBuffer final : public DeviceBuffer {
- public:
-  CudaComingBuffer(std::shared_ptr<Streams> streams, void* data, int64_t bytes, CudaEvent copied)
-      : DeviceBuffer(data, bytes), streams_(std::move(streams)), copied_(std::move(copied)) {}
-  ~CudaComingBuffer() override {
-    (void)UseCudaDevice(streams_->index);
-    const cudaStream_t stream = streams_->stream.get();
-    const bool given = cudaStreamWaitEvent(stream, copied_.get(), 0) == cudaSuccess &&
-                       cudaFreeAsync(data(), stream) == cudaSuccess;
+struct CudaComing {
+  CudaComing(std::shared_ptr<Streams> of, void* memory, CudaEvent event)
+      : streams(std::move(of)), data(memory), copied(std::move(event)) {}
+  CudaComing(const CudaComing&) = delete;
+  CudaComing& operator=(const CudaComing&) = delete;
+  ~CudaComing() {
+    (void)UseCudaDevice(streams->index);
+    const cudaStream_t stream = streams->stream.get();
+    const bool given = cudaStreamWaitEvent(stream, copied.get(), 0) == cudaSuccess &&
+                       cudaFreeAsync(data, stream) == cudaSuccess;
     if (!given) (void)cudaGetLastError();
   }
-  cudaEvent_t copied() const { return copied_.get(); }
+  const std::shared_ptr<Streams> streams;
+  void* const data;
+  const CudaEvent copied;
+};
+
+// Part of a coming memory, all of it or one of several arrays.
+class CudaComingBuffer final : public DeviceBuffer {
+ public:
+  CudaComingBuffer(std::shared_ptr<const CudaComing> memory, int64_t offset, int64_t bytes)
+      : DeviceBuffer(static_cast<std::byte*>(memory->data) + offset, bytes),
+        memory_(std::move(memory)) {}
+  cudaEvent_t copied() const { return memory_->copied.get(); }
 
  private:
-  const std::shared_ptr<Streams> streams_;
-  const CudaEvent copied_;
+  const std::shared_ptr<const CudaComing> memory_;
 };
 
 struct CudaGraph final : DeviceGraph {
@@ -146,20 +158,34 @@ class CudaDevice final : public Device {
   }
   absl::StatusOr<std::shared_ptr<DeviceBuffer>> UploadAsync(const void* host,
                                                             int64_t bytes) override {
-    std::shared_ptr<CudaComingBuffer> buffer;
+    const std::span<const std::byte> array(static_cast<const std::byte*>(host),
+                                           static_cast<size_t>(bytes));
+    ASSIGN_OR_RETURN(const auto coming, UploadAllAsync({&array, 1}));
+    return coming.front();
+  }
+  absl::StatusOr<std::vector<std::shared_ptr<DeviceBuffer>>> UploadAllAsync(
+      std::span<const std::span<const std::byte>> arrays) override {
+    std::vector<std::shared_ptr<DeviceBuffer>> buffers;
+    if (arrays.empty()) return buffers;
+    const PackedArrays packed(arrays);
+    std::shared_ptr<const CudaComing> memory;
     const absl::Status status = Do([&]() -> absl::Status {
       const cudaStream_t stream = streams_->uploads.get();
       ASSIGN_OR_RETURN(CudaEvent copied, CreateEvent());
       void* data = nullptr;
-      RETURN_IF_ERROR(AllocateOn(stream, bytes, &data));
+      RETURN_IF_ERROR(AllocateOn(stream, packed.bytes(), &data));
       // Before its first record an event counts as done: then it holds up nobody.
-      buffer = std::make_shared<CudaComingBuffer>(streams_, data, bytes, std::move(copied));
-      absl::Status queued = async_uploads_->Queue(stream, host, bytes, data);
-      RETURN_IF_ERROR(CudaStatus(cudaEventRecord(buffer->copied(), stream), "upload"));
+      memory = std::make_shared<CudaComing>(streams_, data, std::move(copied));
+      absl::Status queued = async_uploads_->Queue(stream, packed, data);
+      RETURN_IF_ERROR(CudaStatus(cudaEventRecord(memory->copied.get(), stream), "upload"));
       return queued;
     });
     if (!status.ok()) return status;
-    return buffer;
+    for (size_t i = 0; i < arrays.size(); ++i) {
+      buffers.push_back(
+          std::make_shared<CudaComingBuffer>(memory, packed.offset(i), std::ssize(arrays[i])));
+    }
+    return buffers;
   }
   absl::Status Await(const DeviceBuffer& coming) override {
     return Do([&] {

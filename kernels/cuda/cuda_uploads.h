@@ -9,13 +9,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "base/status.h"
 #include "base/sync/mutex.h"
 #include "kernels/cuda/cuda_memory.h"
+#include "kernels/device/packed_arrays.h"
 
 namespace recollect::kernels {
 
@@ -37,12 +38,18 @@ class CudaUploads {
   // queued here on `stream` is done. Waits while both halves are full of data that is not copied
   // yet.
   absl::Status Queue(cudaStream_t stream, const void* host, int64_t bytes, void* to) {
-    for (int64_t done = 0; done < bytes;) {
+    const std::span<const std::byte> array(static_cast<const std::byte*>(host),
+                                           static_cast<size_t>(bytes));
+    return Queue(stream, PackedArrays({&array, 1}), to);
+  }
+  // The same for several arrays in their layout, in one copy for each kPieceBytes of all of them.
+  absl::Status Queue(cudaStream_t stream, const PackedArrays& arrays, void* to) {
+    for (int64_t done = 0, bytes = arrays.bytes(); done < bytes;) {
       MutexLock lock(mutex_);  // not for long: others have little to upload
       if (used_ == kHalfBytes) RETURN_IF_ERROR(FillOther(stream));
       const int64_t piece = std::min({bytes - done, kHalfBytes - used_, kPieceBytes});
       std::byte* const pinned = static_cast<std::byte*>(halves_[filled_].memory.get()) + used_;
-      std::memcpy(pinned, static_cast<const std::byte*>(host) + done, static_cast<size_t>(piece));
+      arrays.Copy(done, done + piece, pinned);
       RETURN_IF_ERROR(
           CudaStatus(cudaMemcpyAsync(static_cast<std::byte*>(to) + done, pinned,
                                      static_cast<size_t>(piece), cudaMemcpyHostToDevice, stream),

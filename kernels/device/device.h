@@ -9,11 +9,13 @@
 #ifndef RECOLLECT_KERNELS_DEVICE_DEVICE_H_
 #define RECOLLECT_KERNELS_DEVICE_DEVICE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -70,7 +72,17 @@ class Device {
   // after Await.
   virtual absl::StatusOr<std::shared_ptr<DeviceBuffer>> UploadAsync(const void* host,
                                                                     int64_t bytes) = 0;
-  // Operations queued later wait for the copy to `coming`, which UploadAsync returned. The call
+  // The same for several arrays, which a device may copy at once; buffer i is for array i. They may
+  // share memory, which is freed with the last of them.
+  virtual absl::StatusOr<std::vector<std::shared_ptr<DeviceBuffer>>> UploadAllAsync(
+      std::span<const std::span<const std::byte>> arrays) {
+    std::vector<std::shared_ptr<DeviceBuffer>> coming;
+    for (const std::span<const std::byte> array : arrays) {
+      ASSIGN_OR_RETURN(coming.emplace_back(), UploadAsync(array.data(), std::ssize(array)));
+    }
+    return coming;
+  }
+  // Operations queued later wait for the copy to `coming`, which these two returned. The call
   // itself does not wait.
   virtual absl::Status Await(const DeviceBuffer& coming) = 0;
   virtual absl::Status Run(const Operation& operation) = 0;

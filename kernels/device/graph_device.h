@@ -59,6 +59,10 @@ class GraphDevice final : public Device {
                                                             int64_t bytes) override {
     return device_.UploadAsync(host, bytes);
   }
+  absl::StatusOr<std::vector<std::shared_ptr<DeviceBuffer>>> UploadAllAsync(
+      std::span<const std::span<const std::byte>> arrays) override {
+    return device_.UploadAllAsync(arrays);
+  }
   absl::Status Await(const DeviceBuffer& coming) override;
   absl::Status PrepareGemm(const GemmShape& shape) override { return device_.PrepareGemm(shape); }
   absl::StatusOr<std::shared_ptr<DeviceGraph>> Capture(

@@ -13,6 +13,13 @@ using kernels::DeviceRows;
 
 namespace {
 
+std::vector<float> Widen(std::span<const Bf16> states) {
+  std::vector<float> wide(states.size());
+  std::transform(states.begin(), states.end(), wide.begin(),
+                 [](Bf16 value) { return value.ToFloat(); });
+  return wide;
+}
+
 // function(numbers, bytes) of stored states in the number format of the products, in RAM.
 template <typename Function>
 absl::Status WithOperand(DType dtype, std::span<const Bf16> states, Function function) {
@@ -20,9 +27,7 @@ absl::Status WithOperand(DType dtype, std::span<const Bf16> states, Function fun
     return function(static_cast<const void*>(states.data()),
                     static_cast<int64_t>(states.size_bytes()));
   }
-  std::vector<float> wide(states.size());
-  std::transform(states.begin(), states.end(), wide.begin(),
-                 [](Bf16 value) { return value.ToFloat(); });
+  const std::vector<float> wide = Widen(states);
   return function(static_cast<const void*>(wide.data()),
                   static_cast<int64_t>(wide.size() * sizeof(float)));
 }
@@ -84,15 +89,16 @@ absl::Status ScanKeys(DeviceContext& ctx, std::span<const StoredStates> chunks, 
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<kernels::DeviceBuffer>> DeviceModel::StageStates(
-    std::span<const Bf16> states) {
-  std::shared_ptr<kernels::DeviceBuffer> staged;
-  RETURN_IF_ERROR(
-      WithOperand(ctx_->dtype, states, [&](const void* numbers, int64_t bytes) -> absl::Status {
-        ASSIGN_OR_RETURN(staged, ctx_->device.UploadAsync(numbers, bytes));
-        return absl::OkStatus();
-      }));
-  return staged;
+absl::StatusOr<std::vector<std::shared_ptr<kernels::DeviceBuffer>>> DeviceModel::StageStates(
+    std::span<const std::span<const Bf16>> states) {
+  std::vector<std::span<const std::byte>> arrays;
+  std::vector<std::vector<float>> wide;  // where products are in fp32
+  for (const std::span<const Bf16> chunk : states) {
+    arrays.push_back(ctx_->dtype == DType::kBf16
+                         ? std::as_bytes(chunk)
+                         : std::as_bytes(std::span(wide.emplace_back(Widen(chunk)))));
+  }
+  return ctx_->device.UploadAllAsync(arrays);
 }
 
 absl::StatusOr<std::vector<DeviceMemory>> DeviceModel::ProjectMemory(

@@ -102,9 +102,10 @@ class DeviceModel {
   // Writes u[rows, d_r] in RAM = `group`'s queries for landmark rows [d] on the device.
   absl::Status Queries(int group, std::span<const float* const> rows, float* u);
 
-  // Begins to upload chunk states, concurrently with other work, for a later ProjectMemory.
-  // Thread-safe.
-  absl::StatusOr<std::shared_ptr<kernels::DeviceBuffer>> StageStates(std::span<const Bf16> states);
+  // Begins to upload the states of chunks at once, concurrently with other work, for a later
+  // ProjectMemory; a buffer for each. Thread-safe.
+  absl::StatusOr<std::vector<std::shared_ptr<kernels::DeviceBuffer>>> StageStates(
+      std::span<const std::span<const Bf16>> states);
   // Returns each chunk's memory K, V, in Bf16.
   absl::StatusOr<std::vector<DeviceMemory>> ProjectMemory(std::span<const StoredStates> chunks);
 

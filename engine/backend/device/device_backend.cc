@@ -226,12 +226,18 @@ absl::Status DeviceBackend::Queries(int group, std::span<const QueryRow> rows) {
   return absl::OkStatus();
 }
 
-std::shared_ptr<const StagedStates> DeviceBackend::BeginUpload(const store::ChunkRecord& record) {
-  if (adapter_ != nullptr) return nullptr;  // ProjectMemory reads RAM
-  absl::StatusOr<std::shared_ptr<kernels::DeviceBuffer>> buffer =
-      model_->StageStates(record.states);
-  if (!buffer.ok()) return nullptr;
-  return std::make_shared<const DeviceStagedStates>(*std::move(buffer));
+std::vector<std::shared_ptr<const StagedStates>> DeviceBackend::BeginUpload(
+    std::span<const store::ChunkRecord* const> records) {
+  if (adapter_ != nullptr) return {};  // ProjectMemory reads RAM
+  std::vector<std::span<const Bf16>> states;
+  for (const store::ChunkRecord* record : records) states.emplace_back(record->states);
+  auto buffers = model_->StageStates(states);
+  if (!buffers.ok()) return {};
+  std::vector<std::shared_ptr<const StagedStates>> staged;
+  for (std::shared_ptr<kernels::DeviceBuffer>& buffer : *buffers) {
+    staged.push_back(std::make_shared<const DeviceStagedStates>(std::move(buffer)));
+  }
+  return staged;
 }
 
 absl::StatusOr<std::vector<ProjectedMemory>> DeviceBackend::Project(

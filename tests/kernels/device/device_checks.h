@@ -72,10 +72,15 @@ inline void CheckUploadsBeside(Device& device) {
     for (int thread = 0; thread < kThreads; ++thread) {
       threads.emplace_back([&, thread] {
         std::vector<float> host(kNumbers, static_cast<float>(thread + 1));
-        auto buffer = device.UploadAsync(host.data(), kNumbers * int64_t{sizeof(float)});
+        // Alone, and between others that go before it.
+        const std::span<const std::byte> bytes = std::as_bytes(std::span(host));
+        const std::vector<std::span<const std::byte>> all = {bytes.first(12), bytes, {}};
+        auto buffers =
+            thread % 2 == 0 ? device.UploadAllAsync({&bytes, 1}) : device.UploadAllAsync(all);
         std::fill(host.begin(), host.end(), -1.0f);
-        ASSERT_TRUE(buffer.ok()) << buffer.status();
-        coming[static_cast<size_t>(thread)] = *std::move(buffer);
+        ASSERT_TRUE(buffers.ok()) << buffers.status();
+        ASSERT_EQ(buffers->size(), thread % 2 == 0 ? 1u : 3u);
+        coming[static_cast<size_t>(thread)] = (*buffers)[thread % 2];
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -108,6 +113,7 @@ inline void CheckGoesOnAfterErrors(Device& device) {
             absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(device.Allocate(0).ok());
   EXPECT_TRUE(device.UploadAsync(nullptr, 0).ok());
+  EXPECT_TRUE(device.UploadAllAsync({})->empty());
   EXPECT_EQ(device.Upload(nullptr, 0, nullptr), absl::OkStatus());
   EXPECT_EQ(device.Download(nullptr, 0, nullptr), absl::OkStatus());
   EXPECT_EQ(device.Run(ZeroOp{nullptr, 0}), absl::OkStatus());

@@ -62,7 +62,8 @@ class DeviceFunctions final : public ReferenceFunctions {
   // Every other chunk's states come ahead.
   ChunkMemory ProjectMemory(const EncodedChunk& chunk) override {
     std::shared_ptr<kernels::DeviceBuffer> staged;
-    if (projected_++ % 2 == 1) staged = model_.StageStates(chunk.states).value();
+    const std::span<const Bf16> states(chunk.states);
+    if (projected_++ % 2 == 1) staged = model_.StageStates({&states, 1}).value().front();
     const StoredStates stored{chunk.states, chunk.rows, staged.get()};
     const DeviceMemory memory = model_.ProjectMemory({&stored, 1}).value().front();
     return {memory.view, memory.owner};

@@ -18,6 +18,7 @@
 #include "bench/kernels/cuda_cases.h"
 #include "bench/kernels/cuda_device_cases.h"
 #include "bench/kernels/family_cases.h"
+#include "bench/kernels/sparse_case.h"
 #include "kernels/cuda/cuda_device.h"
 
 namespace recollect::bench {
@@ -83,6 +84,12 @@ void BenchMemory(Report& report) {
                               queries == 1 ? " query" : " queries");
       report.Try(top, [&] { return LandmarkSearch(report, top, keys, queries); });
     }
+  }
+  for (const auto& [words, width] : {std::pair{5, 0}, {63, 0}, {63, 256}}) {
+    Case sparse;
+    sparse.name = absl::StrCat("sparse top-8, 290000 blocks, ", words, " words",
+                               width > 0 ? absl::StrCat(" and ", width, " channels") : "");
+    report.Try(sparse, [&] { return SparseSearchOf16M(report, sparse, words, width); });
   }
 }
 

@@ -73,6 +73,20 @@ TEST_F(KeysFileTest, CommentsAndEmptyLinesAreNoKeys) {
   EXPECT_TRUE(ParseKeys("").value().empty());
 }
 
+// As editors on Windows write files.
+TEST_F(KeysFileTest, AFileMayBeginWithAByteOrderMark) {
+  const Key ci = KeyOf("ci"), web = KeyOf("web", Right::kRead, "a/");
+  for (const char* first : {"", "# of the team\n", "\n"}) {
+    Write("\xef\xbb\xbf" + std::string(first) + EncodeKey(ci));
+    const auto keys = LoadKeys(path_);
+    ASSERT_THAT(keys, IsOk()) << first;
+    EXPECT_THAT(*keys, ElementsAre(ci)) << first;
+  }
+  EXPECT_THAT(AddKey(path_, web), IsOk());
+  EXPECT_THAT(RemoveKey(path_, "ci"), IsOk());
+  EXPECT_THAT(LoadKeys(path_).value(), ElementsAre(web));
+}
+
 TEST_F(KeysFileTest, TheLineThatIsWrongIsNamed) {
   const std::string ci = EncodeKey(KeyOf("ci"));
   Write("# keys\n" + ci + "\n{\n");

@@ -130,6 +130,8 @@ TEST_F(KeysCliTest, TheFileOfTheOwnKeyIsNamedAndNotShown) {
   EXPECT_EQ(odd.exit_code, kInvalid);
   EXPECT_THAT(odd.err, HasSubstr("visible ASCII"));
   EXPECT_THAT(odd.err, Not(HasSubstr("sec ret")));
+  EXPECT_EQ(stats(File("marked", "\xef\xbb\xbfsecret\n")).exit_code, kUnavailable)
+      << "a byte order mark is no part of the key";
 }
 
 TEST_F(KeysCliTest, AKeyMayHaveAQuota) {

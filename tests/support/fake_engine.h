@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -53,7 +54,8 @@ class FakeEngine final : public engine::Engine {
   // The last request of each call, the numbers of what is open, and what has happened.
   struct Seen {
     engine::SessionOptions ingest;
-    std::string peer;  // of an ingest or session
+    std::optional<engine::Replacement> replacement;  // by an ingest
+    std::string peer;                                // of an ingest or session
     engine::GenerateRequest generate;
     engine::ScoreRequest score;
     engine::RetrieveRequest retrieve;
@@ -61,6 +63,7 @@ class FakeEngine final : public engine::Engine {
     int64_t sessions = 0, ingests = 0, imports = 0;
     int64_t opened = 0;     // sessions
     int64_t cancelled = 0;  // requests
+    int64_t cancelled_ingests = 0;
     std::vector<std::string> refreshed;
     std::string backup_dir;
     std::vector<store::BackupInfo> backups;

@@ -43,6 +43,17 @@ std::string HashInput(const std::string& text, bool from_tokens) {
 }  // namespace
 
 class FakeEngine::Stream final : public engine::IngestStream {
+  struct Cancellation final : engine::RequestHandle {
+    explicit Cancellation(FakeEngine& of) : engine(of) {}
+    void Cancel() override {
+      std::lock_guard lock(engine.mutex_);
+      if (!std::exchange(cancelled, true)) ++engine.seen_.cancelled_ingests;
+      engine.changed_.notify_all();
+    }
+    FakeEngine& engine;
+    bool cancelled = false;
+  };
+
  public:
   // Goes on after the `committed` input; or `compares` it with the published document of that id;
   // or goes on after the text of that document, `appends_to`.
@@ -90,6 +101,7 @@ class FakeEngine::Stream final : public engine::IngestStream {
   void Finish(std::function<void(absl::StatusOr<store::DocumentInfo>)> done) override {
     engine_.Reply(done, [&] { return FinishLocked(); });
   }
+  std::shared_ptr<engine::RequestHandle> handle() const override { return cancellation_; }
 
  private:
   engine::IngestStatus StatusLocked() const {
@@ -146,6 +158,7 @@ class FakeEngine::Stream final : public engine::IngestStream {
 
   absl::Status CheckLocked() const {
     RETURN_IF_ERROR(engine_.RefusalLocked());
+    if (cancellation_->cancelled) return absl::CancelledError("cancelled by the client");
     if (compares_ || WritesLocked()) return absl::OkStatus();
     return absl::FailedPreconditionError("the document was deleted");
   }
@@ -165,6 +178,7 @@ class FakeEngine::Stream final : public engine::IngestStream {
   const std::string id_;
   const bool from_tokens_, compares_;
   const OwnerId owner_;
+  const std::shared_ptr<Cancellation> cancellation_ = std::make_shared<Cancellation>(engine_);
   const engine::IngestQuota quota_;
   const std::optional<std::string> metadata_;
   const std::string committed_sha256_;
@@ -193,6 +207,7 @@ absl::StatusOr<std::unique_ptr<engine::IngestStream>> FakeEngine::BeginIngest(
     ASSIGN_OR_RETURN(described, store::ReadMetadata(*metadata));
   }
   seen_.ingest = session;
+  seen_.replacement = replacement;
   seen_.peer = origin.peer;
   if (writers_.contains(id)) {
     return absl::AbortedError(absl::StrCat("another stream writes '", id, "'"));

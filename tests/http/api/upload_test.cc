@@ -189,6 +189,7 @@ TEST_F(HttpUploadTest, ADocumentIsReplacedWhereTheRequestSaysSo) {
   EXPECT_THAT(put("two", "", "If-Match: W/" + tag("one") + "\r\n"), StartsWith("HTTP/1.1 412"));
   EXPECT_EQ(Text("d"), "one");
   EXPECT_THAT(put("two", "", "If-Match: " + tag("one") + "\r\n"), StartsWith("HTTP/1.1 200"));
+  EXPECT_EQ(engine_.seen().replacement->sha256, Sha256Hex("one")) << "if it changes meanwhile";
   EXPECT_EQ(Text("d"), "two");
   EXPECT_THAT(put("three", "?replace=true", ""), StartsWith("HTTP/1.1 200"));
   EXPECT_EQ(Text("d"), "three");
@@ -215,6 +216,7 @@ TEST_F(HttpUploadTest, ADocumentGoesOnWithWhatIsAppended) {
   EXPECT_EQ(Body(longer)["sha256"], Sha256Hex("one two"));
   EXPECT_THAT(append(" three", "", tag("one")), StartsWith("HTTP/1.1 412"));
   EXPECT_THAT(append(" three", "", tag("one two")), StartsWith("HTTP/1.1 200"));
+  EXPECT_EQ(engine_.seen().replacement->sha256, Sha256Hex("one two")) << "if it changes meanwhile";
   EXPECT_THAT(append(" three", "", tag("one two")), StartsWith("HTTP/1.1 412")) << "not twice";
   EXPECT_THAT(append("x", "", "Content-Range: bytes 0-0/1\r\n"),
               HasSubstr("a text that is appended to another is sent in one request"));

@@ -47,6 +47,7 @@ class GoneTest : public HttpTest {
           std::string(kBytes, 'x')));
     }
     EXPECT_TRUE(AwaitNoRequest());
+    EXPECT_EQ(engine_.seen().cancelled_ingests, 1) << "so that its step is the last one";
     go_on.set_value();
     engine_.Await([](const FakeEngine::Seen& seen) { return seen.ingests == 0; });
   }

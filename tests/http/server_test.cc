@@ -31,6 +31,13 @@ TEST_F(HttpTest, HealthAndModels) {
   EXPECT_EQ(Body(other)["error"]["message"], "model: 'oth\\u{a}er', here is only 'fake'");
 }
 
+TEST_F(HttpTest, TheVersionIsTold) {
+  Start({.listen = "127.0.0.1:0", .model_name = "fake", .version = "1.2.3"});
+  const std::string answer = Ask(Get("/version"));
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_EQ(Body(answer), json({{"version", "1.2.3"}}));
+}
+
 TEST_F(HttpTest, OtherPathsAndMethods) {
   EXPECT_THAT(Ask(Get("/nowhere")), StartsWith("HTTP/1.1 404"));
   EXPECT_THAT(Ask(Get("/livez/")), StartsWith("HTTP/1.1 404"));

@@ -107,6 +107,13 @@ TEST_F(HttpTest, AStreamIsNeverSilentForLong) {
   EXPECT_THAT(socket.ReadAll(), HasSubstr("data: {\"error\":{"));
 }
 
+// As docs/http.md has them.
+TEST_F(HttpTest, ASilenceLastsASecondAndThenFifteen) {
+  const http::ServerOptions unset;
+  EXPECT_EQ(unset.event_pauses.head, absl::Seconds(1));
+  EXPECT_EQ(unset.event_pauses.comment, absl::Seconds(15));
+}
+
 TEST_F(HttpTest, AnErrorBeforeThePauseHasItsStatus) {
   Start({.listen = "127.0.0.1:0",
          .model_name = "fake",

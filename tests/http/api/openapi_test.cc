@@ -216,6 +216,28 @@ TEST_F(OpenApiServerTest, EveryFieldIsKnownToTheServerAndNoOther) {
       });
 }
 
+// What the sources take from a request by its name.
+std::set<std::string> TakenFields() {
+  const std::regex take(R"re(Take\(object, "([a-z0-9_]+)")re");
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(RECOLLECT_SOURCE_DIR "/http/api")) {
+    const std::string text = entry.is_regular_file() ? ReadFile(entry.path()) : "";
+    for (std::sregex_iterator at(text.begin(), text.end(), take), end; at != end; ++at)
+      names.insert((*at)[1]);
+  }
+  return names;
+}
+
+TEST_F(OpenApiServerTest, EveryFieldThatTheServerTakesIsDescribed) {
+  StartWithTokenizer();
+  std::set<std::string> described;
+  ForEachField([&](const std::string&, const json&, const std::string& name, const json&) {
+    described.insert(name);
+  });
+  EXPECT_GT(TakenFields().size(), 30u);
+  for (const std::string& name : TakenFields()) EXPECT_TRUE(described.contains(name)) << name;
+}
+
 json Array(size_t size, const json& items) {
   json array = json::array();
   for (size_t i = 0; i < size; ++i) {

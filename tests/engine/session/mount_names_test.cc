@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/engine_testing.h"
@@ -30,6 +31,27 @@ class DeletingAfterList final : public ForwardingStore {
     return listed;
   }
   std::vector<std::string> deleted_next;
+};
+
+// Lists so many documents, which nobody has ingested.
+class ManyListed final : public ForwardingStore {
+ public:
+  explicit ManyListed(int64_t count)
+      : ForwardingStore(std::shared_ptr<store::DocumentStore>(store::CreateMemoryStore())),
+        count_(count) {}
+  absl::StatusOr<std::vector<store::DocumentInfo>> List(const std::string& after,
+                                                        int64_t limit) override {
+    std::vector<store::DocumentInfo> page;
+    for (int64_t i = 0; i < count_ && std::ssize(page) < limit; ++i) {
+      store::DocumentInfo document;
+      document.id = absl::StrFormat("many/%05d", i);
+      if (document.id > after) page.push_back(std::move(document));
+    }
+    return page;
+  }
+
+ private:
+  const int64_t count_;
 };
 
 class MountNamesTest : public ::testing::Test {
@@ -62,6 +84,31 @@ TEST_F(MountNamesTest, WhatIsDeletedBeforeAWildcardIsMountedIsLeftOut) {
   request.query.tokens = {5};
   EXPECT_THAT(Retrieve(*engine_, request), IsOk());
   EXPECT_THAT(MountsOf({"*"}), ElementsAre("notes/may", "other"));
+}
+
+TEST_F(MountNamesTest, AThousandDocumentsAreMountedTogether) {
+  std::vector<std::string> ids;
+  for (int i = 0; i < 1000; ++i) ids.push_back(absl::StrFormat("many/%03d", i));
+  for (const std::string& id : ids) ASSERT_THAT(IngestTokens(*engine_, id, {5, 6, 7}), IsOk());
+  EXPECT_EQ(MountsOf({"many/*"}), ids);
+  RetrieveRequest request;
+  request.session_options.mounts = ids;
+  request.query.tokens = {5};
+  const auto retrieved = Retrieve(*engine_, request);
+  ASSERT_THAT(retrieved, IsOk());
+  EXPECT_EQ(retrieved->front().candidates, 1000);
+}
+
+TEST(ExpandMountsTest, WhatWildcardsStandForIsBounded) {
+  ManyListed most(kMaxMounts), more(kMaxMounts + 1);
+  const auto expanded = ExpandMounts(most, {.mounts = {"many/*"}});
+  ASSERT_THAT(expanded, IsOk());
+  EXPECT_EQ(std::ssize(*expanded), 16384);
+  EXPECT_THAT(ExpandMounts(more, {.mounts = {"many/*"}}),
+              StatusIs(StatusCode::kInvalidArgument,
+                       "mounts: 16385 documents or more, at most 16384 can be mounted"));
+  EXPECT_THAT(ExpandMounts(most, {.mounts = {"one", "many/*"}}),
+              StatusIs(StatusCode::kInvalidArgument, "mounts: 16385 documents"));
 }
 
 TEST_F(MountNamesTest, ADocumentThatIsNamedHasToBeThere) {

@@ -157,6 +157,27 @@ TEST_F(AccessE2eTest, WithoutKeysOnLoopbackPagesOfOtherSitesAreRefused) {
   EXPECT_THAT(wrong.err, HasSubstr("--http-hosts: 'docs.example.org:8080', expected a host name"));
 }
 
+TEST_F(AccessE2eTest, PagesOfTheOriginsThatWereGivenReadAnswers) {
+  EXPECT_EQ(StopServer(), 0);
+  auto arguments = Serve(Path("model"), "auto");
+  arguments.insert(arguments.end(), {"--http-listen", "127.0.0.1:0", "--http-cors-origins",
+                                     "https://app.example.org,http://localhost:3000"});
+  Start(arguments);
+  const auto ask = [&](const std::string& origin) {
+    const Socket socket(http_);
+    socket.Send(absl::StrCat("GET /v1/models HTTP/1.1\r\nHost: localhost\r\nOrigin: ", origin,
+                             "\r\nConnection: close\r\n\r\n"));
+    return socket.ReadAll();
+  };
+  for (const char* origin : {"https://app.example.org", "http://localhost:3000"}) {
+    EXPECT_THAT(ask(origin), StartsWith("HTTP/1.1 200"));
+    EXPECT_THAT(ask(origin),
+                HasSubstr(absl::StrCat("\r\nAccess-Control-Allow-Origin: ", origin, "\r\n")));
+  }
+  EXPECT_THAT(ask("https://evil.example"), StartsWith("HTTP/1.1 403"));
+  EXPECT_EQ(StopServer(), 0);
+}
+
 // With TLS on both listeners: what is served, and to whom; a certificate is changed meanwhile.
 TEST_F(AccessE2eTest, TlsOnBothListeners) {
   EXPECT_EQ(StopServer(), 0);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "client/client.h"
 #include "tests/e2e/server_testing.h"
 #include "tests/support/eventually.h"
@@ -57,6 +58,15 @@ TEST_F(ServerE2eTest, TheReadyLineAsJson) {
 }
 
 // gRPC gives work to threads of its executor that it could not start: such a call never ends.
+// Else a file of the database would be its standard error.
+TEST_F(ServerE2eTest, AStandardErrorThatItIsStartedWithoutIsOpened) {
+  auto arguments = Serve(Path("model"), "auto");
+  arguments.insert(arguments.begin(), {"/bin/sh", "-c", R"(exec "$@" 2>&-)", "sh"});
+  Start(arguments);
+  EXPECT_EQ(fs::read_symlink(absl::StrCat("/proc/", server_->pid(), "/fd/2")), "/dev/null");
+  EXPECT_EQ(StopServer(), 0);
+}
+
 TEST_F(ServerE2eTest, StartsNoThreadOfTheExecutorWhileItServes) {
   StartServer(Path("model"));
   const auto executor_threads = [&] {

@@ -160,7 +160,10 @@ class Conversation {
 
 absl::StatusOr<MadePrompt> MakeChat(const model::Model& model, const Prompt& prompt,
                                     const PromptSource& source, int64_t answer_tokens) {
-  if (model.chat_template() == nullptr) return model.chat_template_status();
+  if (model.chat_template() == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat("prompt.messages: this model does not chat: ",
+                                                      model.chat_template_status().message()));
+  }
   Conversation conversation(model, source, prompt.messages);
   std::optional<Retrieval> retrieval;
   if (!source.text_mounts.empty()) RETURN_IF_ERROR(conversation.AddPassages(retrieval));

@@ -303,8 +303,8 @@ TEST_F(ChatCliTest, ASentencePieceVocabularyGeneratesAndChats) {
 
 TEST_F(ChatCliTest, ModelWithoutAChatTemplateIsRefused) {
   const ProcessResult refused = Embedded({"chat"}, "Hello\n");
-  EXPECT_NE(refused.exit_code, 0);
-  EXPECT_THAT(refused.err, HasSubstr("chat"));
+  EXPECT_EQ(refused.exit_code, kConflict) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("this model does not chat: a model of this project's format"));
 }
 
 }  // namespace

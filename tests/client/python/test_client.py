@@ -28,7 +28,7 @@ def test_a_conversation_is_of_messages_or_dicts(client):
     turns = [("system", "Be short."), ("user", "Who?"), ("assistant", "Ahab."), ("user", "Why?")]
     for messages in ("Who?", [recollect.Message(*turn) for turn in turns],
                      [{"role": role, "content": content} for role, content in turns]):
-        with pytest.raises(recollect.NotFound, match="chat template"):  # the server got it; its model has none
+        with pytest.raises(recollect.FailedPrecondition, match="does not chat"):  # the server got it; its model has none
             client.chat(messages).result()
     user = {"role": "user", "content": "Who?"}
     for messages, error, match in (

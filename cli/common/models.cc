@@ -42,7 +42,8 @@ std::vector<fs::path> ShippedFolders() {
   for (fs::path from : {executable, fs::current_path(failed)}) {
     for (; !from.empty(); from = from.parent_path()) {
       for (const char* models : {"models", "share/recollect/models"}) {
-        if (fs::is_directory(from / models, failed)) folders.push_back(from / models);
+        const bool known = std::ranges::find(folders, from / models) != folders.end();
+        if (!known && fs::is_directory(from / models, failed)) folders.push_back(from / models);
       }
       if (from == from.parent_path()) break;
     }

@@ -143,6 +143,8 @@ TEST_F(ChatCliTest, UnknownNameSaysWhereItWasLookedForAndHowToFetchIt) {
   EXPECT_EQ(missing.exit_code, kNotFound);
   EXPECT_THAT(missing.err, HasSubstr(Path("models")));
   EXPECT_THAT(missing.err, HasSubstr("recollect model add smollm2"));
+  const std::string shipped = std::string(RECOLLECT_SOURCE_DIR) + "/models";
+  EXPECT_EQ(missing.err.find(shipped), missing.err.rfind(shipped)) << missing.err;
 }
 
 TEST_F(ChatCliTest, EachLineIsATurnAndAnswersSayWhereTheyWereFound) {

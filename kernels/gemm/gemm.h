@@ -35,9 +35,10 @@ struct QuantRows {
 class PackedMatrix {
  public:
   // `weights` is row-major [n, k] fp32, borrowed for the call only. kBf16 rounds it to bf16 and
-  // needs a CPU for which Bf16Supported(); else FAILED_PRECONDITION. n, k >= 1.
+  // needs a CPU for which Bf16Supported(); else FAILED_PRECONDITION. n, k >= 1. `for_team`: a team
+  // is to share its products, which takes some milliseconds for each new shape.
   static absl::StatusOr<PackedMatrix> Create(const float* weights, int64_t n, int64_t k,
-                                             DType dtype);
+                                             DType dtype, bool for_team = false);
   // Tensors stacked by their rows, [sum of rows, k], borrowed for the call only; their formats may
   // differ. The weights keep the bits that they have (kernels/gemm/quant_gemm.h says how they are
   // multiplied, quant_layout.h how they lie in memory). INVALID_ARGUMENT if k is no multiple of a
@@ -64,8 +65,8 @@ class PackedMatrix {
 bool Bf16Supported();
 
 // y[rows, n] = x[rows, k] Wᵀ, fp32 in and out, row-major and dense; with kBf16, x is rounded to
-// bf16 first and sums are fp32. Runs on the calling thread; a quantised product on its team, too
-// (op_team.h). rows >= 0. x and y do not overlap.
+// bf16 first and sums are fp32. Runs on the calling thread; a quantised product, and one of weights
+// that are for a team, on its team, too (op_team.h). rows >= 0. x and y do not overlap.
 void Gemm(OpContext& ctx, const PackedMatrix& weights, const float* x, int64_t rows, float* y);
 
 // The same from plain weights [n, k], summed in double: what Gemm is tested against.

@@ -8,7 +8,7 @@ namespace recollect::kernels {
 namespace reference {
 
 void GemmPanels(OpContext&, const float* panels, int64_t n, int64_t k, const float* x, int64_t rows,
-                float* y) {
+                float* y, int64_t y_stride) {
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t j = 0; j < n; ++j) {
       const float* panel = panels + j / kPanelColumns * k * kPanelColumns + j % kPanelColumns;
@@ -16,7 +16,7 @@ void GemmPanels(OpContext&, const float* panels, int64_t n, int64_t k, const flo
       for (int64_t i = 0; i < k; ++i) {
         sum += static_cast<double>(x[r * k + i]) * panel[i * kPanelColumns];
       }
-      y[r * n + j] = static_cast<float>(sum);
+      y[r * y_stride + j] = static_cast<float>(sum);
     }
   }
 }
@@ -35,8 +35,8 @@ std::vector<float> PackPanels(const float* weights, int64_t n, int64_t k) {
 }
 
 void GemmPanels(OpContext& ctx, const float* panels, int64_t n, int64_t k, const float* x,
-                int64_t rows, float* y) {
-  kGemmPanels(ctx, panels, n, k, x, rows, y);
+                int64_t rows, float* y, int64_t y_stride) {
+  kGemmPanels(ctx, panels, n, k, x, rows, y, y_stride);
 }
 
 }  // namespace recollect::kernels

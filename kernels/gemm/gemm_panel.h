@@ -16,9 +16,9 @@ inline constexpr int kPanelColumns = 16;
 // weights[n, k] as panels of 16 outputs, each [k][16], zeros in the last panel's missing columns.
 std::vector<float> PackPanels(const float* weights, int64_t n, int64_t k);
 
-// y[rows, n] = x[rows, k] Wᵀ.
+// y[rows, n] = x[rows, k] Wᵀ. Rows of y are `y_stride` numbers apart.
 void GemmPanels(OpContext& ctx, const float* panels, int64_t n, int64_t k, const float* x,
-                int64_t rows, float* y);
+                int64_t rows, float* y, int64_t y_stride);
 
 }  // namespace recollect::kernels
 

@@ -114,9 +114,7 @@ absl::Status ReadAdapter(const TensorFile& file, const ModelConfig& config, DTyp
     gca.norm = reader.Vector(prefix + "query_norm.weight");
     gca.q_proj = reader.Matrix(prefix + "q_proj.weight");
     ASSIGN_OR_RETURN(const std::vector<float> output, ReadGatedOutput(file, config, layer));
-    ASSIGN_OR_RETURN(gca.out_proj,
-                     kernels::PackedMatrix::Create(output.data(), config.d, config.inner(),
-                                                   reader.MatrixFormat()));
+    ASSIGN_OR_RETURN(gca.out_proj, reader.Pack(output, config.d, config.inner()));
     weights.bytes += gca.out_proj.bytes();
     adapter.memory.push_back({.norm = reader.Vector(prefix + "key_norm.weight"),
                               .k_proj = reader.Matrix(prefix + "k_proj.weight"),

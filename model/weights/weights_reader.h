@@ -53,10 +53,12 @@ class WeightsReader {
     return values.empty() ? 0 : values.front();
   }
 
-  // The number format of a matrix that is not in blocks.
-  DType MatrixFormat() const {
-    if (dtype_ != DType::kQuantized) return dtype_;
-    return kernels::Bf16Supported() ? DType::kBf16 : DType::kFloat32;
+  // Packs a matrix [n, k] that is not in blocks. Of a model with quantised weights a team of
+  // threads shares the products.
+  absl::StatusOr<kernels::PackedMatrix> Pack(const std::vector<float>& values, int64_t n,
+                                             int64_t k) const {
+    return kernels::PackedMatrix::Create(values.data(), n, k, MatrixFormat(),
+                                         /*for_team=*/dtype_ == DType::kQuantized);
   }
 
   kernels::PackedMatrix Matrix(const std::string& name) {
@@ -92,10 +94,16 @@ class WeightsReader {
   const absl::Status& status() const { return status_; }
 
  private:
+  // The number format of a matrix that is not in blocks.
+  DType MatrixFormat() const {
+    if (dtype_ != DType::kQuantized) return dtype_;
+    return kernels::Bf16Supported() ? DType::kBf16 : DType::kFloat32;
+  }
+
   absl::StatusOr<kernels::PackedMatrix> PackFloats(const std::string& name) {
     ASSIGN_OR_RETURN(const std::vector<float> values, ReadFinite(file_, name));
     const std::vector<int64_t>& shape = file_.tensors().at(name).shape;
-    auto packed = kernels::PackedMatrix::Create(values.data(), shape[0], shape[1], MatrixFormat());
+    auto packed = Pack(values, shape[0], shape[1]);
     if (!packed.ok()) return Annotate(packed.status(), name);
     return packed;
   }

@@ -83,7 +83,7 @@ absl::StatusOr<std::vector<model::EncodedChunk>> CpuBackend::EncodeClosed(
 }
 
 absl::Status CpuBackend::Queries(int group, std::span<const QueryRow> rows) {
-  threads_->pool.ParallelFor(static_cast<int64_t>(rows.size()), [&](int64_t i, int worker) {
+  const auto ask = [&](int64_t i, int worker) {
     const QueryRow& query = rows[static_cast<size_t>(i)];
     if (model_->config().has_adapter()) {
       const std::span<const int32_t> ids = query.piece->ids;
@@ -92,7 +92,12 @@ absl::Status CpuBackend::Queries(int group, std::span<const QueryRow> rows) {
     }
     model_->Query(threads_->context(worker), group,
                   RowsOf(*query.piece).data() + query.row * model_->config().d, query.u.data());
-  });
+  };
+  if (rows.size() == 1 && model_->shares_products()) {
+    threads_->LeadTeam([&](int worker) { ask(0, worker); });
+  } else {
+    threads_->pool.ParallelFor(static_cast<int64_t>(rows.size()), ask);
+  }
   return absl::OkStatus();
 }
 

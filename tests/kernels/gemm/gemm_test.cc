@@ -7,7 +7,9 @@
 #include <thread>
 
 #include "kernels/gemm/gemm_panel.h"
+#include "kernels/gemm/gemm_strips.h"
 #include "tests/kernels/cpu/kernel_test_util.h"
+#include "tests/kernels/cpu/served_team.h"
 
 namespace recollect::kernels {
 namespace {
@@ -25,6 +27,12 @@ struct Shape {
 };
 constexpr Shape kShapes[] = {{1, 1},     {3, 5},      {16, 8},   {33, 47},
                              {256, 256}, {1280, 256}, {256, 640}};
+
+std::vector<int64_t> StripOutputs(const std::vector<Strip>& strips) {
+  std::vector<int64_t> outputs;
+  for (const Strip& strip : strips) outputs.push_back(strip.outputs);
+  return outputs;
+}
 
 PackedMatrix Pack(const std::vector<float>& weights, Shape shape, DType dtype) {
   auto matrix = PackedMatrix::Create(weights.data(), shape.n, shape.k, dtype);
@@ -110,6 +118,44 @@ TEST(GemmTest, ThreadsShareAMatrix) {
   }
 }
 
+// 576 and 192 outputs: a model with 9 heads of 64, whose products are cut into uneven parts.
+TEST(GemmTest, ATeamComputesTheSameBits) {
+  for (DType dtype : DTypes()) {
+    for (Shape shape : {Shape{576, 576}, Shape{192, 576}, Shape{128, 96}, Shape{100, 70}}) {
+      const std::vector<float> weights = Normals(shape.n * shape.k, 1);
+      const PackedMatrix alone = Pack(weights, shape, dtype);
+      const auto shared = PackedMatrix::Create(weights.data(), shape.n, shape.k, dtype, true);
+      ASSERT_TRUE(shared.ok()) << shared.status();
+      for (int64_t rows : {1, 3, 16, 70}) {
+        SCOPED_TRACE(absl::StrCat(rows, " rows, ", shape.n, " x ", shape.k));
+        const std::vector<float> x = Normals(rows * shape.k, 2);
+        OpContext ctx;
+        std::vector<float> expected(rows * shape.n);
+        Gemm(ctx, alone, x.data(), rows, expected.data());
+        for (int servers : {1, 3}) {
+          ServedTeam team(servers);
+          Guarded y(rows * shape.n);
+          Gemm(team.leader(), *shared, x.data(), rows, y.data());
+          EXPECT_TRUE(SameBits(y.values(), expected)) << servers << " servers";
+        }
+      }
+    }
+  }
+}
+
+// A product that no thread shares must not go unnoticed where the parts are known to agree.
+TEST(GemmTest, WeightsForATeamHaveStrips) {
+  if (DetectIsa() != Isa::kAvx512 || std::getenv("DNNL_MAX_CPU_ISA") != nullptr) {
+    GTEST_SKIP() << "needs AVX-512 without DNNL_MAX_CPU_ISA";
+  }
+  for (DType dtype : DTypes()) {
+    EXPECT_THAT(StripOutputs(*StripsFor(*PlanFor(576, 576, dtype), 576, 576, dtype)),
+                ElementsAre(128, 128, 128, 128, 64));
+    EXPECT_THAT(StripOutputs(*StripsFor(*PlanFor(192, 576, dtype), 192, 576, dtype)),
+                ElementsAre(128, 64));
+  }
+}
+
 TEST(GemmTest, RepackingGivesTheSameBits) {
   const Shape shape{100, 70};
   const std::vector<float> weights = Normals(shape.n * shape.k, 1), x = Normals(shape.k, 2);
@@ -152,12 +198,12 @@ TEST(GemmPanelsTest, EveryInstructionSetMatchesReferenceAndIsRowInvariant) {
       const std::vector<float> panels = PackPanels(weights.data(), shape.n, shape.k);
       const std::vector<float> x = Normals(rows * shape.k, 2);
       Guarded y(rows * shape.n), alone(rows * shape.n), expected(rows * shape.n);
-      GemmPanels(ctx, panels.data(), shape.n, shape.k, x.data(), rows, y.data());
+      GemmPanels(ctx, panels.data(), shape.n, shape.k, x.data(), rows, y.data(), shape.n);
       GemmReference(weights.data(), shape.n, shape.k, DType::kFloat32, x.data(), rows,
                     expected.data());
       for (int64_t r = 0; r < rows; ++r) {
         GemmPanels(ctx, panels.data(), shape.n, shape.k, &x[r * shape.k], 1,
-                   alone.data() + r * shape.n);
+                   alone.data() + r * shape.n, shape.n);
         for (int64_t j = 0; j < shape.n; ++j) {
           double magnitude = 0;
           for (int64_t i = 0; i < shape.k; ++i) {

@@ -48,32 +48,6 @@ void AddRangeAttention(OpReport& report, const std::string& op, const RangeShape
   });
 }
 
-}  // namespace
-
-// A layer's window and dilated positions, and all rows of a chunk in the chunk encoder.
-void BenchRangeAttention(OpReport& report) {
-  constexpr int64_t kEntries = 256, kWindow = 129, kDilated = 56, kStride = 16;
-  constexpr RangeShape kShape{kHeads, kHeads, kHeadDim};
-  const std::vector<float> keys = Numbers(kEntries * kWidth, 1),
-                           values = Numbers(kEntries * kWidth, 2);
-  const KvSpan part{keys.data(), values.data()};
-  for (int64_t rows : {int64_t{1}, kRows}) {
-    std::vector<RangeSet> sets(rows);
-    for (int64_t r = 0; r < rows; ++r) {
-      sets[r].ranges[1] = {r / kStride, r / kStride + kDilated};
-      sets[r].ranges[2] = {r, r + kWindow};
-    }
-    AddRangeAttention(report, "range_attention", kShape,
-                      {{part, part, part},
-                       sets,
-                       kWindow + kDilated,
-                       sets.back().ranges[1].end + sets.back().ranges[2].end});
-  }
-  std::vector<RangeSet> all(kRows);
-  for (RangeSet& set : all) set.ranges[0] = {0, kRows};
-  AddRangeAttention(report, "encoder attention", kShape, {{part}, all, kRows, kRows});
-}
-
 // The same over a cache in bf16, by the code of every unit that multiplies pairs, too.
 void AddRangeAttentionOfBf16(OpReport& report, const std::string& op, const RangeShape& shape,
                              const Reads& reads) {
@@ -109,6 +83,35 @@ void AddRangeAttentionOfBf16(OpReport& report, const std::string& op, const Rang
                             reads.sets.data(), out.data());
     });
   }
+}
+
+}  // namespace
+
+// A layer's window and dilated positions, and all rows of a chunk in the chunk encoder.
+void BenchRangeAttention(OpReport& report) {
+  constexpr int64_t kEntries = 256, kWindow = 129, kDilated = 56, kStride = 16;
+  constexpr RangeShape kShape{kHeads, kHeads, kHeadDim};
+  const std::vector<float> keys = Numbers(kEntries * kWidth, 1),
+                           values = Numbers(kEntries * kWidth, 2);
+  const KvSpan part{keys.data(), values.data()};
+  for (int64_t rows : {int64_t{1}, kRows}) {
+    std::vector<RangeSet> sets(rows);
+    for (int64_t r = 0; r < rows; ++r) {
+      sets[r].ranges[1] = {r / kStride, r / kStride + kDilated};
+      sets[r].ranges[2] = {r, r + kWindow};
+    }
+    const Reads reads{{part, part, part},
+                      sets,
+                      kWindow + kDilated,
+                      sets.back().ranges[1].end + sets.back().ranges[2].end};
+    AddRangeAttention(report, "range_attention", kShape, reads);
+    AddRangeAttentionOfBf16(report, "range_attention, bf16 cache,", kShape, reads);
+  }
+  std::vector<RangeSet> all(kRows);
+  for (RangeSet& set : all) set.ranges[0] = {0, kRows};
+  const Reads reads{{part, part, part}, all, kRows, kRows};
+  AddRangeAttention(report, "encoder attention", kShape, reads);
+  AddRangeAttentionOfBf16(report, "encoder attention, bf16,", kShape, reads);
 }
 
 // SmolLM2-135M: 9 heads read 3 of keys and values. The last rows of so many positions.

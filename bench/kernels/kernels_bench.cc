@@ -17,6 +17,7 @@
 #include "bench/kernels/op_report.h"
 #include "kernels/cpu/op_context.h"
 #include "kernels/gca/gca.h"
+#include "kernels/gca/gca_bf16.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/linear_attention/linear_attention.h"
 
@@ -101,6 +102,7 @@ void BenchStepProducts(OpReport& report) {
 
 void BenchGca(OpReport& report) {
   constexpr int kChunks = 8, kMemoryRows = 63;
+  OpContext best;
   const GcaShape shape{kHeads, kHeads, kHeadDim};
   std::vector<std::vector<Bf16>> memory;
   std::vector<MemoryView> chunks;
@@ -112,6 +114,12 @@ void BenchGca(OpReport& report) {
   for (int64_t rows : {int64_t{1}, kRows}) {
     const std::vector<float> q = Numbers(rows * kWidth, 3);
     std::vector<float> out(rows * kWidth), expected(rows * kWidth);
+    const auto work = [&](double flops) {
+      return Work{4.0 * static_cast<double>(rows * kWidth * kChunks * kMemoryRows),
+                  Floats(2 * rows * kWidth) +
+                      static_cast<double>(2 * kChunks * kMemoryRows * kWidth * sizeof(Bf16)),
+                  flops};
+    };
     OpContext scalar(Isa::kScalar);
     Gca(scalar, shape, q.data(), rows, chunks.data(), weights.data(), kChunks, expected.data());
     ForEachFast([&](Isa isa) {
@@ -122,12 +130,15 @@ void BenchGca(OpReport& report) {
       run();
       CheckClose(out, expected);
       report.Add("gca " + std::to_string(rows), IsaName(isa), rows,
-                 {4.0 * static_cast<double>(rows * kWidth * kChunks * kMemoryRows),
-                  Floats(2 * rows * kWidth) +
-                      static_cast<double>(2 * kChunks * kMemoryRows * kWidth * sizeof(Bf16)),
-                  report.ceilings().fp32_flops},
-                 run);
+                 work(report.ceilings().fp32_flops), run);
     });
+    for (const PairCode& code : PairCodes(DetectIsa())) {
+      report.Add("gca " + std::to_string(rows), code.name, rows, work(report.ceilings().bf16_flops),
+                 [&] {
+                   GcaByPairs(best, code, shape, q.data(), rows, chunks.data(), weights.data(),
+                              kChunks, out.data());
+                 });
+    }
   }
 }
 

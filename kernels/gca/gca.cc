@@ -3,17 +3,39 @@
 #include "base/check.h"
 #include "base/types.h"
 #include "kernels/cpu/dispatch.h"
+#include "kernels/gca/gca_bf16.h"
 
 namespace recollect::kernels {
 RECOLLECT_CPU_OP(Gca)
 
-void Gca(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,
-         const MemoryView* chunks, const float* weights, int64_t count, float* out) {
+namespace {
+
+void Check(const GcaShape& shape, const MemoryView* chunks, int64_t count) {
   RECOLLECT_CHECK(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0);
   for (int64_t e = 0; e < count; ++e) {
     RECOLLECT_CHECK(chunks[e].rows >= 1 && chunks[e].rows <= kMaxChunkTokens);
   }
+}
+
+}  // namespace
+
+void Gca(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,
+         const MemoryView* chunks, const float* weights, int64_t count, float* out) {
+  Check(shape, chunks, count);
   kGca(ctx, shape, q, rows, chunks, weights, count, out);
+}
+
+void GcaOfBf16(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,
+               const MemoryView* chunks, const float* weights, int64_t count, float* out) {
+#if defined(RECOLLECT_SIMD)
+  // By AVX512-BF16 it would take longer than in fp32 (0059).
+  const PairCode* const code = PairCodeOf(ctx, ShapeOfChunk(shape));
+  if (code != nullptr && code->attend == &avx512::AttendSpanByTiles) {
+    Check(shape, chunks, count);
+    return GcaByPairs(ctx, *code, shape, q, rows, chunks, weights, count, out);
+  }
+#endif
+  Gca(ctx, shape, q, rows, chunks, weights, count, out);
 }
 
 }  // namespace recollect::kernels

@@ -37,6 +37,11 @@ struct GcaShape {
 void Gca(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,
          const MemoryView* chunks, const float* weights, int64_t count, float* out);
 
+// Computes the same of a q that is rounded to bf16. With AMX and heads of 64 or 128, each p is
+// rounded to bf16 before it meets a value; elsewhere the bits are those of Gca.
+void GcaOfBf16(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,
+               const MemoryView* chunks, const float* weights, int64_t count, float* out);
+
 }  // namespace recollect::kernels
 
 #endif  // RECOLLECT_KERNELS_GCA_GCA_H_

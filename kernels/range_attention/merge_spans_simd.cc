@@ -83,10 +83,24 @@ void Merge(const SummedSpans& sums, float* const* out) {
   }
 }
 
+template <int kDim>
+void Add(const SummedSpans& sums, bool off_by_one, float weight, float* const* out) {
+  const Vec least = Set(off_by_one ? 0.0f : kNoScore);
+  const Vec highest = HighestIn<kDim>(sums, 0), shift = Max(highest, least);
+  const Vec factor = Exp(Sub(highest, shift));
+  const Vec total = Fma(WeightsIn<kDim>(sums, 0), factor, Exp(Sub(least, shift)));
+  AddValues<kDim, false>(sums, 0, Div(Mul(Set(weight), factor), total), out);
+}
+
 }  // namespace
 
 void MergeSpans(const SummedSpans& sums, float* const* out) {
   sums.head_dim == 64 ? Merge<64>(sums, out) : Merge<128>(sums, out);
+}
+
+void AddSpan(const SummedSpans& sums, bool off_by_one, float weight, float* const* out) {
+  sums.head_dim == 64 ? Add<64>(sums, off_by_one, weight, out)
+                      : Add<128>(sums, off_by_one, weight, out);
 }
 
 }  // namespace recollect::kernels::avx512

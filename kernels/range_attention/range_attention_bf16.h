@@ -60,6 +60,9 @@ AttendSpanFunction AttendSpan;         // vectors: AVX512-BF16
 AttendSpanFunction AttendSpanByTiles;  // AMX
 // Merges each query's spans and writes out[i][head_dim].
 void MergeSpans(const SummedSpans& sums, float* const* out);
+// Adds `weight` times a query's only span to out[i][head_dim]; with `off_by_one` the span has one
+// more entry, of score 0 and without a value.
+void AddSpan(const SummedSpans& sums, bool off_by_one, float weight, float* const* out);
 }  // namespace avx512
 
 // The code of one unit. Codes differ in their bits, since each sums pairs in its own order.

@@ -1,7 +1,9 @@
 // Attention of the chunk encoders: bidirectional, over a row that stands for the block or the query
-// and the rows of its tokens.
+// and the rows of its tokens. Where products are not in fp32, keys and values are in bf16, and
+// attention multiplies pairs of bf16 numbers where the CPU can, as over a layer's cache.
 #include <algorithm>
 
+#include "kernels/cpu/convert.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/range_attention/range_attention.h"
@@ -9,6 +11,49 @@
 #include "model/cpu/layers.h"
 
 namespace recollect::model {
+namespace {
+
+// q, k and v of some rows: [count, 3, heads, head_dim].
+struct Projected {
+  float* q;
+  int64_t count;
+  int64_t inner;  // heads * head_dim
+
+  int64_t stride() const { return 3 * inner; }
+};
+
+void AttendFp32(kernels::OpContext& ctx, const kernels::RangeShape& shape, const Projected& rows,
+                const kernels::RangeSet* sets, float* attended) {
+  float* keys = ctx.Floats(kKeys, rows.count * rows.inner);
+  float* values = ctx.Floats(kValues, rows.count * rows.inner);
+  for (int64_t row = 0; row < rows.count; ++row) {
+    const float* k = rows.q + row * rows.stride() + rows.inner;
+    std::copy_n(k, rows.inner, keys + row * rows.inner);
+    std::copy_n(k + rows.inner, rows.inner, values + row * rows.inner);
+  }
+  kernels::RangeAttention(ctx, shape, rows.q, rows.stride(), rows.count,
+                          {kernels::KvSpan{keys, values}}, sets, attended);
+}
+
+// Rounds q in place.
+void AttendBf16(kernels::OpContext& ctx, const kernels::RangeShape& shape, const Projected& rows,
+                const kernels::RangeSet* sets, float* attended) {
+  const auto room = [&](const kernels::ScratchName& name) {
+    return reinterpret_cast<Bf16*>(ctx.Floats(name, (rows.count * rows.inner + 1) / 2));
+  };
+  Bf16* keys = room(kKeys);
+  Bf16* values = room(kValues);
+  for (int64_t row = 0; row < rows.count; ++row) {
+    float* q = rows.q + row * rows.stride();
+    kernels::RoundToBf16(ctx, q, rows.inner);
+    kernels::ConvertToBf16(ctx, q + rows.inner, rows.inner, keys + row * rows.inner);
+    kernels::ConvertToBf16(ctx, q + 2 * rows.inner, rows.inner, values + row * rows.inner);
+  }
+  kernels::RangeAttentionOfBf16(ctx, shape, rows.q, rows.stride(), rows.count,
+                                {kernels::Bf16KvSpan{keys, values, 0}}, sets, attended);
+}
+
+}  // namespace
 
 const float* RunEncoderAttention(kernels::OpContext& ctx, const LayerContext& layer,
                                  const EncoderLayerWeights& weights, const EncoderRope& rope,
@@ -18,8 +63,6 @@ const float* RunEncoderAttention(kernels::OpContext& ctx, const LayerContext& la
   const int64_t stride = 3 * inner;
   float* normed = ctx.Floats(kNormed, count * config.d);
   float* projected = ctx.Floats(kProjected, count * stride);
-  float* keys = ctx.Floats(kKeys, count * inner);
-  float* values = ctx.Floats(kValues, count * inner);
   float* attended = ctx.Floats(kInner, count * inner);
   float* delta = ctx.Floats(kDelta, count * config.d);
 
@@ -31,16 +74,11 @@ const float* RunEncoderAttention(kernels::OpContext& ctx, const LayerContext& la
     kernels::Rope(ctx, angles, rope.second, count - 1, stride, config.heads, config.head_dim,
                   projected + stride + part);
   }
-  if (layer.dtype == DType::kBf16) kernels::RoundToBf16(ctx, projected, count * stride);
-  for (int64_t row = 0; row < count; ++row) {
-    const float* k = projected + row * stride + inner;
-    std::copy(k, k + inner, keys + row * inner);
-    std::copy(k + inner, k + 2 * inner, values + row * inner);
-  }
   kernels::RangeSet sets[kMaxChunkTokens + 1];
   for (int64_t row = 0; row < count; ++row) sets[row].ranges[0] = {0, count};
-  kernels::RangeAttention(ctx, {config.heads, config.heads, config.head_dim}, projected, stride,
-                          count, {kernels::KvSpan{keys, values}}, sets, attended);
+  auto* attend = layer.dtype == DType::kFloat32 ? &AttendFp32 : &AttendBf16;
+  attend(ctx, {config.heads, config.heads, config.head_dim}, {projected, count, inner}, sets,
+         attended);
   kernels::Gemm(ctx, weights.attn_out_proj, attended, count, delta);
   return delta;
 }

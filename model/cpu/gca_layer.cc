@@ -48,7 +48,8 @@ const float* RunGca(kernels::OpContext& ctx, const LayerContext& layer, const Gc
     row += segment.rows;
   }
   kernels::Gemm(ctx, weights.q_proj, normed, reading, queries);
-  if (layer.dtype == DType::kBf16) kernels::RoundToBf16(ctx, queries, reading * inner);
+  const bool bf16 = layer.dtype != DType::kFloat32;
+  if (bf16) kernels::RoundToBf16(ctx, queries, reading * inner);
 
   const kernels::GcaShape shape{.heads = config.heads,
                                 .kv_heads = config.memory_kv_heads,
@@ -61,9 +62,10 @@ const float* RunGca(kernels::OpContext& ctx, const LayerContext& layer, const Gc
     RECOLLECT_CHECK(retrieved.chunks.size() == retrieved.weights.size());
     const std::vector<kernels::MemoryView> chunks =
         OfLayer(retrieved.chunks, weights.memory_layer, config.memory_width());
-    kernels::Gca(ctx, shape, queries + packed * inner, segment.rows, chunks.data(),
-                 retrieved.weights.data(), static_cast<int64_t>(retrieved.chunks.size()),
-                 read + packed * inner);
+    auto* attend = bf16 ? &kernels::GcaOfBf16 : &kernels::Gca;
+    attend(ctx, shape, queries + packed * inner, segment.rows, chunks.data(),
+           retrieved.weights.data(), static_cast<int64_t>(retrieved.chunks.size()),
+           read + packed * inner);
     packed += segment.rows;
   }
   kernels::Gemm(ctx, weights.out_proj, read, reading, delta);

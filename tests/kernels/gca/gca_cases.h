@@ -136,7 +136,8 @@ inline std::vector<float> RunOnCpu(OpContext& ctx, const Call& call) {
   Guarded out(static_cast<int64_t>(call.q.size()));
   for (const GcaGroup& group : call.groups) {
     const int64_t at = group.first_row * call.width();
-    Gca(ctx, call.shape, call.q.data() + at, group.rows, call.chunks.data() + group.first_chunk,
+    auto* run = call.q_dtype == DType::kBf16 ? &GcaOfBf16 : &Gca;
+    run(ctx, call.shape, call.q.data() + at, group.rows, call.chunks.data() + group.first_chunk,
         call.weights.data() + group.first_chunk, group.chunks, out.data() + at);
   }
   return out.values();

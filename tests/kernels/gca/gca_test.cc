@@ -1,7 +1,9 @@
 #include "kernels/gca/gca.h"
 
 #include <algorithm>
+#include <functional>
 
+#include "kernels/gca/gca_bf16.h"
 #include "tests/kernels/device/host_device.h"
 #include "tests/kernels/device/op_test.h"
 #include "tests/kernels/gca/gca_cases.h"
@@ -34,22 +36,74 @@ TEST_P(GcaTest, MatchesReference) {
 }
 
 // Rows of one case cut into calls.
+std::vector<float> RunInCallsOf(int64_t step, const Case& c, const Inputs& in,
+                                const std::function<std::vector<float>(const Call&)>& run) {
+  std::vector<float> out;
+  for (int64_t r = 0; r < c.rows; r += step) {
+    Call some{.shape = c.shape};
+    AddGroup(in, r, std::min(r + step, c.rows), &some);
+    const std::vector<float> of_some = run(some);
+    out.insert(out.end(), of_some.begin(), of_some.end());
+  }
+  return out;
+}
+
 TEST_P(GcaTest, ARowHasTheSameBitsInAnyBatch) {
   for (const Case& c : Cases()) {
-    const Inputs in(c, 1);
-    const std::vector<float> whole = Run(CallOf(c, in));
-    for (int64_t step : {1, 3, 16}) {
-      SCOPED_TRACE(absl::StrCat(c.rows, " rows, step ", step));
-      std::vector<float> out;
-      for (int64_t r = 0; r < c.rows; r += step) {
-        Call some{.shape = c.shape};
-        AddGroup(in, r, std::min(r + step, c.rows), &some);
-        const std::vector<float> of_some = Run(some);
-        out.insert(out.end(), of_some.begin(), of_some.end());
+    for (DType q_dtype : gca_cases::kDTypes) {
+      const Inputs in(c, 1, q_dtype);
+      const std::vector<float> whole = Run(CallOf(c, in));
+      for (int64_t step : {1, 3, 16}) {
+        SCOPED_TRACE(absl::StrCat(c.rows, " rows, step ", step));
+        EXPECT_TRUE(SameBits(RunInCallsOf(step, c, in, [&](const Call& some) { return Run(some); }),
+                             whole));
       }
-      EXPECT_TRUE(SameBits(out, whole));
     }
   }
+}
+
+// A machine chooses one code for pairs of bf16 numbers; here each of them runs.
+TEST(GcaOfBf16Test, EveryCodeMatchesTheReferenceWithTheSameBitsInAnyBatch) {
+  for (const PairCode& code : PairCodes(DetectIsa())) {
+    const auto run = [&](const Call& call) {
+      OpContext ctx;
+      Guarded out(static_cast<int64_t>(call.q.size()));
+      for (const GcaGroup& group : call.groups) {
+        GcaByPairs(ctx, code, call.shape, call.q.data(), group.rows, call.chunks.data(),
+                   call.weights.data(), group.chunks, out.data());
+      }
+      return out.values();
+    };
+    for (const Case& c : Cases()) {
+      if (!PairsCanAttend(ShapeOfChunk(c.shape))) continue;
+      for (const float deviation : {0.1f, 1.0f, 5.0f}) {
+        SCOPED_TRACE(absl::StrCat(code.name, ", ", c.rows, " rows, deviation ", deviation));
+        const Inputs in(c, deviation, DType::kBf16);
+        const std::vector<float> whole = run(CallOf(c, in));
+        gca_cases::ExpectMatchesReference(c, in, whole);
+        for (int64_t step : {1, 5, 33}) {
+          EXPECT_TRUE(SameBits(RunInCallsOf(step, c, in, run), whole)) << "step " << step;
+        }
+      }
+    }
+  }
+}
+
+// A slow fallback must not go unnoticed.
+TEST(GcaOfBf16Test, UsesAmxWhereTheMachineHasIt) {
+  const std::vector<PairCode> codes = PairCodes(DetectIsa());
+  if (codes.empty() || codes.front().attend != &avx512::AttendSpanByTiles) {
+    GTEST_SKIP() << "needs AMX";
+  }
+  const Case c{{4, 4, 64}, 5, {63, 17}};
+  const Inputs in(c, 1, DType::kBf16);
+  OpContext ctx;
+  std::vector<float> best(5 * in.width), out(best.size());
+  GcaByPairs(ctx, codes.front(), c.shape, in.q.data(), c.rows, in.chunks.data(), in.weights.data(),
+             in.count(), best.data());
+  GcaOfBf16(ctx, c.shape, in.q.data(), c.rows, in.chunks.data(), in.weights.data(), in.count(),
+            out.data());
+  EXPECT_TRUE(SameBits(out, best));
 }
 
 // Sessions of different rows and chunks in one call: each row as alone.

@@ -78,7 +78,7 @@ struct GgufFile::State {
 absl::Status GgufFile::State::Add(std::unique_ptr<GgufPart> part) {
   for (const auto& [name, info] : part->tensors) {
     if (tensors.emplace(name, info).second) continue;
-    const auto has = [&](const auto& other) { return other->tensors.contains(name); };
+    const auto has = [&twice = name](const auto& other) { return other->tensors.contains(twice); };
     const auto& other = *std::find_if(parts.begin(), parts.end(), has);
     return absl::InvalidArgumentError(
         absl::StrCat(part->path, ": tensor ", GgufQuoted(name), " is in ", other->path, ", too"));

@@ -77,7 +77,8 @@ absl::Status ReadPieces(const GgufMetadata& metadata, std::vector<SentencePiece>
   RETURN_IF_ERROR(CheckCount(kTypes, types.size(), tokens.size()));
   for (size_t id = 0; id < tokens.size(); ++id) {
     ASSIGN_OR_RETURN(const TokenType type, TypeOf(id, types[id], /*bytes=*/true));
-    SentencePiece& piece = pieces.emplace_back(std::string(tokens[id]), scores[id], type);
+    pieces.push_back({std::string(tokens[id]), scores[id], type});
+    SentencePiece& piece = pieces.back();
     if (type == TokenType::kUserDefined) {
       absl::StrReplaceAll({{" ", {kSpaceMark.data(), kSpaceMark.size()}}}, &piece.text);
     }
@@ -149,11 +150,11 @@ absl::StatusOr<SentencePieceVocabulary> SentencePieceVocabulary::FromGguf(
 }
 
 bool IsControlName(std::string_view text) {
-  constexpr std::string_view kNames[] = {
+  constexpr std::string_view kMarks[] = {
       "<s>",   "</s>",  "<unk>",           "<pad>",         "<bos>",  "<eos>",
       "<EOT>", "<EOD>", "<start_of_turn>", "<end_of_turn>", "[INST]", "[/INST]"};
   const bool marked = text.size() > 4 && text.starts_with("<|") && text.ends_with("|>");
-  return marked || std::find(std::begin(kNames), std::end(kNames), text) != std::end(kNames);
+  return marked || std::find(std::begin(kMarks), std::end(kMarks), text) != std::end(kMarks);
 }
 
 }  // namespace recollect::model

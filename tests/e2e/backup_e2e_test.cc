@@ -97,7 +97,7 @@ TEST_F(BackupE2eTest, WrongUseIsRefused) {
   EXPECT_THAT(Run({"backup", "create", "--model", Path("model"), "--data-dir",
                    ":memory:", "--backup-dir", Path("backups")})
                   .err,
-              HasSubstr("in memory only"));
+              HasSubstr("makes no backups"));
   ASSERT_EQ(Embedded({"backup", "create", "--backup-dir", Path("backups")}).exit_code, 0);
   EXPECT_THAT(Backup({"restore", "7", "--into", Path("new")}).err,
               HasSubstr("has no backup 7; it has 1"));

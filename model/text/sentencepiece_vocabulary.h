@@ -17,7 +17,8 @@ class GgufMetadata;
 
 // SentencePiece writes a space inside a piece as this character (U+2581), so the character itself
 // must go through byte pieces.
-inline constexpr std::string_view kSpaceMark = "\xe2\x96\x81";
+inline constexpr char kSpaceMarkBytes[] = "\xe2\x96\x81";  // one address in all sources
+inline constexpr std::string_view kSpaceMark = kSpaceMarkBytes;
 
 struct SentencePiece {
   std::string text;

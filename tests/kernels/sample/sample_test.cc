@@ -102,7 +102,8 @@ TEST(SampleTest, ChoosesWhatTheDefinitionInIntegersChooses) {
     for (const float temperature : {1e-3f, 0.8f, 5.0f, kInf}) {
       for (const int32_t top_k : {0, 1, 40, 700, 100000}) {
         for (const double top_p : {1.0, 0.95, 0.2}) {
-          std::vector<float> logits = Normals(1000, ++seed, deviation);
+          std::vector<float> logits = Normals(1000, ++seed, 1);
+          for (float& logit : logits) logit *= deviation;
           logits[seed % 1000] = std::nanf("");
           logits[(seed * 7) % 1000] = -kInf;
           if (seed % 16 == 0) logits[(seed * 3) % 1000] = kInf;

@@ -36,7 +36,7 @@ class PackedMatrix {
  public:
   // `weights` is row-major [n, k] fp32, borrowed for the call only. kBf16 rounds it to bf16 and
   // needs a CPU for which Bf16Supported(); else FAILED_PRECONDITION. n, k >= 1. `for_team`: a team
-  // is to share its products, which takes some milliseconds for each new shape.
+  // is to share its products, which costs test products for each new shape.
   static absl::StatusOr<PackedMatrix> Create(const float* weights, int64_t n, int64_t k,
                                              DType dtype, bool for_team = false);
   // Tensors stacked by their rows, [sum of rows, k], borrowed for the call only; their formats may

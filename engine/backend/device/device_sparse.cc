@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "kernels/cuda/cuda_order.h"
+#include "kernels/device/packed_arrays.h"
 #include "kernels/sparse_topk/sparse_topk_plan.h"
 
 namespace recollect::engine {
@@ -23,24 +24,6 @@ constexpr int64_t kSparseAlignment = 16;
 int64_t Aligned(int64_t bytes) {
   return (bytes + kSparseAlignment - 1) / kSparseAlignment * kSparseAlignment;
 }
-
-// Arrays that are uploaded together.
-class Parcel {
- public:
-  // Returns where the array begins, in bytes.
-  template <typename T>
-  int64_t Add(std::span<const T> items) {
-    const auto begin = std::ssize(bytes_);
-    const auto added = std::as_bytes(items);
-    bytes_.insert(bytes_.end(), added.begin(), added.end());
-    bytes_.resize(static_cast<size_t>(Aligned(std::ssize(bytes_))));
-    return begin;
-  }
-  const std::vector<std::byte>& bytes() const { return bytes_; }
-
- private:
-  std::vector<std::byte> bytes_;
-};
 
 }  // namespace
 
@@ -114,25 +97,29 @@ absl::StatusOr<std::vector<ScoredCandidate>> DeviceSparse::RunOnce(const Call& c
                                             .candidates = call.candidates,
                                             .width = static_cast<int>(call.dense.size()),
                                             .n = n}));
-  Parcel in;
-  const int64_t ranges = in.Add(std::span(call.ranges)), slices = in.Add(std::span(call.slices)),
-                terms = in.Add(std::span(call.terms)), query = in.Add(std::span(&call.query, 1)),
-                dense = in.Add(call.dense);
-  const int64_t in_bytes = std::ssize(in.bytes()), place_bytes = Aligned(n * sizeof(int64_t)),
+  enum { kRanges, kSlices, kTerms, kQuery, kDense };
+  const std::span<const std::byte> arrays[] = {
+      std::as_bytes(std::span(call.ranges)), std::as_bytes(std::span(call.slices)),
+      std::as_bytes(std::span(call.terms)), std::as_bytes(std::span(&call.query, 1)),
+      std::as_bytes(call.dense)};
+  const kernels::PackedArrays packed(arrays);
+  std::vector<std::byte> in(static_cast<size_t>(Aligned(packed.bytes())));
+  packed.Copy(0, packed.bytes(), in.data());
+  const int64_t in_bytes = std::ssize(in), place_bytes = Aligned(n * sizeof(int64_t)),
                 out_bytes = place_bytes + Aligned(n * sizeof(float));
   ASSIGN_OR_RETURN(
       void* const memory,
       kernels::AtLeast(*device_, in_bytes + out_bytes + plan.workspace_bytes, memory_));
   auto* const at = static_cast<std::byte*>(memory);
-  RETURN_IF_ERROR(device_->Upload(in.bytes().data(), in_bytes, at));
-  RETURN_IF_ERROR(device_->Run(
-      kernels::SparseTopKOp{plan, reinterpret_cast<const DeviceSparseRange*>(at + ranges),
-                            reinterpret_cast<const SparseSlice*>(at + slices),
-                            reinterpret_cast<const WholeTerm*>(at + terms),
-                            reinterpret_cast<const DeviceSparseQuery*>(at + query),
-                            reinterpret_cast<const float*>(at + dense), at + in_bytes + out_bytes,
-                            reinterpret_cast<int64_t*>(at + in_bytes),
-                            reinterpret_cast<float*>(at + in_bytes + place_bytes)}));
+  RETURN_IF_ERROR(device_->Upload(in.data(), in_bytes, at));
+  RETURN_IF_ERROR(device_->Run(kernels::SparseTopKOp{
+      plan, reinterpret_cast<const DeviceSparseRange*>(at + packed.offset(kRanges)),
+      reinterpret_cast<const SparseSlice*>(at + packed.offset(kSlices)),
+      reinterpret_cast<const WholeTerm*>(at + packed.offset(kTerms)),
+      reinterpret_cast<const DeviceSparseQuery*>(at + packed.offset(kQuery)),
+      reinterpret_cast<const float*>(at + packed.offset(kDense)), at + in_bytes + out_bytes,
+      reinterpret_cast<int64_t*>(at + in_bytes),
+      reinterpret_cast<float*>(at + in_bytes + place_bytes)}));
   std::vector<std::byte> out(static_cast<size_t>(out_bytes));
   RETURN_IF_ERROR(device_->Download(at + in_bytes, out_bytes, out.data()));
   const auto* const candidates = reinterpret_cast<const int64_t*>(out.data());

@@ -114,6 +114,7 @@ def open_the_chunk(page, keys):
 
 
 def look(page, work, what="page"):
+    work.mkdir(parents=True, exist_ok=True)
     for name, width, height, dark in (("light", 1280, 960, False), ("dark", 1280, 960, True), ("narrow", 360, 1800, False), ("narrow-dark", 360, 1800, True)):
         page.emulate(width, height, dark)
         page.evaluate("scrollTo(0, 0)")

@@ -124,9 +124,9 @@ EngineImpl::EngineImpl(const EngineOptions& options, LoadedModel model,
           }),
       ingests_(std::make_shared<IngestRegistry>(
           IngestContext{
-              *model_, *backend_, *store_, ingest_thread_, counters_, scheduler_.state_budget(),
-              scheduler_.waker(), options.chunk_states_format, options.commit_tokens,
-              options.text_commit_tokens, options.max_ingests,
+              *model_, *backend_, *store_, *store_, *store_, ingest_thread_, counters_,
+              scheduler_.state_budget(), scheduler_.waker(), options.chunk_states_format,
+              options.commit_tokens, options.text_commit_tokens, options.max_ingests,
               [this](const std::string& id, OwnerId replaced) { DocumentPublished(id, replaced); }},
           scheduler_, mounts_)) {
   scheduler_.state_budget().OnShortage([this] { return prompts_.DropOldest(); });

@@ -178,7 +178,7 @@ absl::StatusOr<std::unique_ptr<ExportStream>> EngineImpl::ExportDocument(const s
   if (draining_) return ShuttingDown();
   RETURN_IF_ERROR(CheckDocumentId(id));
   ASSIGN_OR_RETURN(Pin pin, mounts_.PinDocument(id));
-  return BeginExport(*model_, *store_, counters_, std::move(pin));
+  return BeginExport(*model_, *store_, *store_, counters_, std::move(pin));
 }
 
 absl::StatusOr<std::unique_ptr<ImportStream>> EngineImpl::ImportDocument(const std::string& id,

@@ -20,7 +20,7 @@ constexpr int64_t kReplayedTokens = int64_t{64} << 10;
 absl::StatusOr<AppendPoint> FindAppendPoint(const IngestContext& context,
                                             const store::DocumentInfo& document) {
   const auto find = [&]() -> absl::StatusOr<AppendPoint> {
-    ASSIGN_OR_RETURN(const std::string record, context.store.ReadAppendPoint(document.owner));
+    ASSIGN_OR_RETURN(const std::string record, context.reader.ReadAppendPoint(document.owner));
     return DecodeAppendPoint(record, document);
   };
   absl::StatusOr<AppendPoint> point = find();
@@ -35,7 +35,7 @@ absl::StatusOr<AppendPoint> FindAppendPoint(const IngestContext& context,
 absl::StatusOr<store::IngestBatch> ReadRecords(const IngestContext& context,
                                                const store::DocumentInfo& document, int64_t end,
                                                store::IngestProgress& progress) {
-  store::DocumentStore& store = context.store;
+  store::DocumentReader& store = context.reader;
   store::IngestBatch batch;
   if (document.kind() == DocumentKind::kChunks) {
     ASSIGN_OR_RETURN(batch.landmark_keys,
@@ -68,12 +68,12 @@ absl::Status CopyRecords(const IngestContext& context, const store::DocumentInfo
     ASSIGN_OR_RETURN(store::IngestBatch batch, ReadRecords(context, document, end, progress));
     if (end == point.chunks) {
       ASSIGN_OR_RETURN(const std::string rest,
-                       context.store.ReadText(document.owner, progress.bytes, point.bytes));
+                       context.reader.ReadText(document.owner, progress.bytes, point.bytes));
       batch.text += rest;
       batch.input_offset = point.input_offset;
       batch.resume_state = point.resume_state;
     }
-    RETURN_IF_ERROR(context.store.CommitIngest(progress.owner, batch));
+    RETURN_IF_ERROR(context.writer.CommitIngest(progress.owner, batch));
   }
   return absl::OkStatus();
 }
@@ -84,7 +84,7 @@ absl::StatusOr<store::IngestProgress> BeginAppend(const IngestContext& context,
                                                   const store::DocumentInfo& document,
                                                   const std::string& pattern) {
   ASSIGN_OR_RETURN(const AppendPoint point, FindAppendPoint(context, document));
-  store::DocumentStore& store = context.store;
+  store::IngestWriter& store = context.writer;
   const std::string& fingerprint = document.fingerprint;
   ASSIGN_OR_RETURN(store::IngestProgress progress,
                    store.BeginRefresh(document, fingerprint, pattern));
@@ -103,7 +103,7 @@ absl::StatusOr<store::IngestProgress> BeginAppend(const IngestContext& context,
 
 AppendStream::AppendStream(const IngestContext& context, Pin document,
                            std::shared_ptr<IngestJob> job)
-    : store_(context.store),
+    : store_(context.reader),
       thread_(context.thread),
       job_(std::move(job)),
       base_(document->info().from_tokens ? document->info().tokens : document->info().bytes),

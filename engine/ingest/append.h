@@ -52,7 +52,7 @@ class AppendStream final : public IngestStream, public std::enable_shared_from_t
   AppendDone Relative(AppendDone done);
   IngestStatus Relative(IngestStatus status) const;
 
-  store::DocumentStore& store_;
+  store::DocumentReader& store_;
   const std::shared_ptr<Executor> thread_;
   const std::shared_ptr<IngestJob> job_;
   const int64_t base_;  // the input of the document

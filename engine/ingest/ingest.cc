@@ -20,7 +20,7 @@ absl::StatusOr<std::shared_ptr<IngestJob>> IngestJob::Create(const IngestContext
   RETURN_IF_ERROR(CheckResumeState(state, progress, context.model.config().vocab_size));
   ASSIGN_OR_RETURN(std::unique_ptr<SliceEncoder> encoder,
                    SliceEncoder::Create(context, pattern, state, progress));
-  ASSIGN_OR_RETURN(std::string committed_sha256, HashInput(context.store, progress));
+  ASSIGN_OR_RETURN(std::string committed_sha256, HashInput(context.reader, progress));
   TokenQueue queue(
       progress.from_tokens, state.tokens, state.text_end, progress.bytes,
       {std::move(state.pending_ids), std::move(state.pending_bytes), "", progress.input_offset});
@@ -162,7 +162,7 @@ void IngestJob::Read(InputPiece piece) {
   }
   if (!status.ok()) {
     // Before its caller hears of the end. One that had failed before may be another's by now.
-    if (nothing_kept) context_.store.AbandonIngest(begun_.id).IgnoreError();
+    if (nothing_kept) context_.writer.AbandonIngest(begun_.id).IgnoreError();
     return Fail(status);
   }
   Settle();

@@ -47,7 +47,7 @@ absl::Status CheckAppend(const store::DocumentInfo& document, bool from_tokens,
 
 // Whether the text committed so far is the document's: a replacement that ended with its process
 // has left another.
-absl::StatusOr<bool> IsBeginningOf(store::DocumentStore& store,
+absl::StatusOr<bool> IsBeginningOf(store::DocumentReader& store,
                                    const store::IngestProgress& progress,
                                    const store::DocumentInfo& document) {
   constexpr int64_t kPiece = int64_t{1} << 20;
@@ -65,16 +65,16 @@ absl::StatusOr<store::IngestProgress> BeginRefresh(const IngestContext& context,
                                                    const store::DocumentInfo& document,
                                                    const std::string& kept) {
   const auto begin = [&] {
-    return context.store.BeginRefresh(document, context.model.fingerprint(), kept);
+    return context.writer.BeginRefresh(document, context.model.fingerprint(), kept);
   };
   const absl::StatusOr<store::IngestProgress> progress = begin();
   bool resumable = !absl::IsFailedPrecondition(progress.status());
   if (progress.ok()) {
-    ASSIGN_OR_RETURN(resumable, IsBeginningOf(context.store, *progress, document));
+    ASSIGN_OR_RETURN(resumable, IsBeginningOf(context.reader, *progress, document));
   }
   if (resumable) return progress;
   // All that is lost is what another model has read of it, or a replacement that was broken off.
-  RETURN_IF_ERROR(context.store.AbandonIngest(document.id));
+  RETURN_IF_ERROR(context.writer.AbandonIngest(document.id));
   return begin();
 }
 
@@ -100,20 +100,20 @@ absl::Status CheckReplaced(const AskedIngest& asked,
 absl::StatusOr<store::IngestProgress> BeginReplacement(const IngestContext& context,
                                                        const AskedIngest& asked,
                                                        const std::string& kept) {
-  store::DocumentStore& store = context.store;
+  store::IngestWriter& writer = context.writer;
   const std::string& fingerprint = context.model.fingerprint();
-  absl::StatusOr<store::DocumentInfo> document = store.Get(asked.id);
+  absl::StatusOr<store::DocumentInfo> document = context.catalog.Get(asked.id);
   if (!document.ok() && !absl::IsNotFound(document.status())) return document.status();
   RETURN_IF_ERROR(CheckReplaced(asked, document));
   if (asked.appends_to != nullptr) {
     RETURN_IF_ERROR(CheckAppend(*document, asked.from_tokens, fingerprint, kept));
   }
-  const absl::Status abandoned = store.AbandonIngest(asked.id);
+  const absl::Status abandoned = writer.AbandonIngest(asked.id);
   if (!abandoned.ok() && !absl::IsNotFound(abandoned)) return abandoned;
   if (asked.appends_to != nullptr) return BeginAppend(context, *document, kept);
-  if (!document.ok()) return store.BeginIngest(asked.id, fingerprint, asked.from_tokens, kept);
+  if (!document.ok()) return writer.BeginIngest(asked.id, fingerprint, asked.from_tokens, kept);
   document->from_tokens = asked.from_tokens;  // as the new one will be
-  return store.BeginRefresh(*document, fingerprint, kept);
+  return writer.BeginRefresh(*document, fingerprint, kept);
 }
 
 }  // namespace
@@ -123,7 +123,7 @@ absl::StatusOr<store::IngestProgress> BeginInStore(const IngestContext& context,
   const std::string kept = KeptPattern(context, asked.pattern);
   if (asked.replacement.has_value()) return BeginReplacement(context, asked, kept);
   if (asked.refreshes != nullptr) return BeginRefresh(context, *asked.refreshes, kept);
-  return context.store.BeginIngest(asked.id, context.model.fingerprint(), asked.from_tokens, kept);
+  return context.writer.BeginIngest(asked.id, context.model.fingerprint(), asked.from_tokens, kept);
 }
 
 absl::Status CheckComparable(const IngestContext& context, const store::DocumentInfo& document,

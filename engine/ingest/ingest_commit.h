@@ -59,7 +59,7 @@ class CommitWriter {
  public:
   // `metadata`: IngestBatch::metadata of the publication.
   CommitWriter(const IngestContext& context, OwnerId owner, std::optional<std::string> metadata)
-      : store_(context.store),
+      : store_(context.writer),
         counters_(context.counters),
         owner_(owner),
         metadata_(std::move(metadata)) {}
@@ -72,7 +72,7 @@ class CommitWriter {
  private:
   absl::Status Counted(absl::Status status) const;
 
-  store::DocumentStore& store_;
+  store::IngestWriter& store_;
   Counters& counters_;
   const OwnerId owner_;
   const std::optional<std::string> metadata_;

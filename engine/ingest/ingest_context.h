@@ -21,7 +21,10 @@ namespace recollect::engine {
 struct IngestContext {
   const model::Model& model;
   Backend& backend;
-  store::DocumentStore& store;
+  // Three roles of one store.
+  store::Catalog& catalog;
+  store::IngestWriter& writer;
+  store::DocumentReader& reader;
   std::shared_ptr<Executor> thread;  // of one thread: reads and commits depend on their order
   Counters& counters;
   StateBudget& state_budget;   // for states of prefixes

@@ -60,12 +60,12 @@ absl::StatusOr<std::unique_ptr<SliceEncoder>> SliceEncoder::Create(
   RETURN_IF_ERROR(made->Restore(state, progress));
   const model::ModelConfig& config = context.model.config();
   const auto before = std::min<int64_t>(progress.tokens, config.pointer.reach);
-  ASSIGN_OR_RETURN(made->before_, context.store.ReadTokens(progress.owner, progress.tokens - before,
-                                                           progress.tokens));
+  ASSIGN_OR_RETURN(made->before_, context.reader.ReadTokens(
+                                      progress.owner, progress.tokens - before, progress.tokens));
   if (const int64_t segment = config.adapter.segment_tokens; segment > 0) {
     const int64_t begin = progress.tokens - progress.tokens % segment;
     ASSIGN_OR_RETURN(made->open_segment_,
-                     context.store.ReadTokens(progress.owner, begin, progress.tokens));
+                     context.reader.ReadTokens(progress.owner, begin, progress.tokens));
   }
   return made;
 }
@@ -83,7 +83,7 @@ absl::Status SliceEncoder::Restore(const ResumeState& state,
   if (progress.state_bytes == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(
       model::LocalState local,
-      RestoreState(context_.model, encoder_->patterns(), context_.store,
+      RestoreState(context_.model, encoder_->patterns(), context_.reader,
                    {owner_, progress.state_bytes, state.tokens}, context_.state_budget, charge_));
   RETURN_IF_ERROR(encoder_->Begin(std::move(local)));
   context_.state_budget.Set(charge_, encoder_->bytes());
@@ -97,7 +97,7 @@ absl::StatusOr<std::string> SliceEncoder::LocalState() const {
 
 absl::Status SliceEncoder::WriteState(store::IngestBatch& batch) const {
   if (kind_ != DocumentKind::kPrefix) return absl::OkStatus();
-  ASSIGN_OR_RETURN(batch.state_bytes, PutState(*encoder_, context_.store, owner_));
+  ASSIGN_OR_RETURN(batch.state_bytes, PutState(*encoder_, context_.writer, owner_));
   return absl::OkStatus();
 }
 

@@ -67,7 +67,7 @@ absl::Status InputReader::ReadTokens(std::vector<int32_t> tokens, const Sink& ou
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> HashInput(store::DocumentStore& store,
+absl::StatusOr<std::string> HashInput(store::DocumentReader& store,
                                       const store::IngestProgress& progress) {
   const int64_t length = progress.input_offset;
   if (length == 0) return "";

@@ -62,7 +62,7 @@ class InputReader {
 
 // SHA-256 of the input up to the last commit, which is what the store has of it; empty before that.
 // Blocks on the disk.
-absl::StatusOr<std::string> HashInput(store::DocumentStore& store,
+absl::StatusOr<std::string> HashInput(store::DocumentReader& store,
                                       const store::IngestProgress& progress);
 
 // A first-in, first-out queue that counts tokens from the start of the document. Callers bound it:

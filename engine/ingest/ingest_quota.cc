@@ -10,7 +10,7 @@
 namespace recollect::engine {
 
 absl::StatusOr<IngestQuota> CheckQuota(std::shared_ptr<access::Account> account,
-                                       store::DocumentStore& store,
+                                       store::Catalog& catalog, store::IngestWriter& ingests,
                                        const std::vector<std::string>& open,
                                        const std::string& id) {
   std::optional<std::string> prefix;
@@ -19,12 +19,12 @@ absl::StatusOr<IngestQuota> CheckQuota(std::shared_ptr<access::Account> account,
     return IngestQuota{std::move(account), std::numeric_limits<int64_t>::max()};
   std::map<std::string, int64_t> bytes;  // of text, by document
   for (const std::string& other : open) bytes[other] = 0;
-  ASSIGN_OR_RETURN(const std::vector<store::IngestProgress> unfinished, store.ListIngests());
+  ASSIGN_OR_RETURN(const std::vector<store::IngestProgress> unfinished, ingests.ListIngests());
   for (const store::IngestProgress& progress : unfinished) bytes[progress.id] = progress.bytes;
   constexpr int64_t kPage = 1000;
   std::string after;
   for (int64_t got = kPage; got == kPage;) {
-    ASSIGN_OR_RETURN(const std::vector<store::DocumentInfo> page, store.List(after, kPage));
+    ASSIGN_OR_RETURN(const std::vector<store::DocumentInfo> page, catalog.List(after, kPage));
     for (const store::DocumentInfo& document : page) bytes[document.id] = document.bytes;
     got = std::ssize(page);
     if (got > 0) after = page.back().id;

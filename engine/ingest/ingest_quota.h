@@ -24,7 +24,7 @@ struct IngestQuota {
 // errors of the store. Reads the whole catalog if the account has a bound that needs it. Concurrent
 // writes of the account are noticed only when the next ingest begins.
 absl::StatusOr<IngestQuota> CheckQuota(std::shared_ptr<access::Account> account,
-                                       store::DocumentStore& store,
+                                       store::Catalog& catalog, store::IngestWriter& ingests,
                                        const std::vector<std::string>& open, const std::string& id);
 
 }  // namespace recollect::engine

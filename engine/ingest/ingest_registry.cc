@@ -86,7 +86,8 @@ class IngestRegistry::Hold final : public IngestRegistry::ImportHold {
   absl::Status Take(const std::string& id, int64_t bytes) override {
     RETURN_IF_ERROR(Take(id));
     ASSIGN_OR_RETURN(const IngestQuota quota,
-                     CheckQuota(account_, registry_->context_.store, registry_->OpenIds(), id));
+                     CheckQuota(account_, registry_->context_.catalog, registry_->context_.writer,
+                                registry_->OpenIds(), id));
     return account_ == nullptr ? absl::OkStatus() : account_->CheckBytes(bytes, quota.bytes);
   }
   void Published(const std::string& id) override { registry_->context_.published(id, OwnerId{}); }
@@ -178,7 +179,7 @@ absl::StatusOr<IngestQuota> IngestRegistry::QuotaOf(const AskedIngest& asked) co
   if (asked.refreshes != nullptr) {
     return IngestQuota{asked.origin.account, std::numeric_limits<int64_t>::max()};
   }
-  return CheckQuota(asked.origin.account, context_.store, OpenIds(), asked.id);
+  return CheckQuota(asked.origin.account, context_.catalog, context_.writer, OpenIds(), asked.id);
 }
 
 absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Open(const AskedIngest& asked) {
@@ -270,7 +271,7 @@ void IngestRegistry::Close(const std::string& id, const std::shared_ptr<IngestJo
         if (unfinished != nullptr && (begins_anew || unfinished->status().committed_offset == 0)) {
           self->DropRecord(id);
         } else if (unfinished != nullptr) {
-          self->context_.store.LeaveIngest(unfinished->owner());
+          self->context_.writer.LeaveIngest(unfinished->owner());
         }
         self->Forget(id);
       });
@@ -279,7 +280,7 @@ void IngestRegistry::Close(const std::string& id, const std::shared_ptr<IngestJo
 // What has nothing to resume is not worth keeping: it would be listed for ever, and refuse input of
 // another kind. Nobody waits for it, and one that stays can be deleted.
 void IngestRegistry::DropRecord(const std::string& id) {
-  context_.store.AbandonIngest(id).IgnoreError();
+  context_.writer.AbandonIngest(id).IgnoreError();
 }
 
 absl::Status IngestRegistry::Abandon(const std::string& id) {
@@ -304,7 +305,7 @@ absl::Status IngestRegistry::Abandon(const std::string& id) {
   auto result = std::make_shared<std::promise<absl::Status>>();
   std::future<absl::Status> status = result->get_future();
   const bool posted = context_.thread->Post([this, id, result] {
-    const absl::Status abandoned = context_.store.AbandonIngest(id);
+    const absl::Status abandoned = context_.writer.AbandonIngest(id);
     Forget(id);
     result->set_value(abandoned);
   });

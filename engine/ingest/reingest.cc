@@ -12,7 +12,8 @@ namespace recollect::engine {
 
 ReingestCheck::ReingestCheck(const IngestContext& context, Pin pin, bool from_tokens,
                              std::optional<std::string> metadata)
-    : store_(context.store),
+    : catalog_(context.catalog),
+      reader_(context.reader),
       thread_(context.thread),
       counters_(context.counters),
       info_(pin->info()),
@@ -97,11 +98,11 @@ absl::Status ReingestCheck::Compare(int64_t offset, const Content& content) {
 }
 
 absl::StatusOr<std::string> ReingestCheck::Stored(const std::string&, int64_t begin, int64_t end) {
-  return store_.ReadText(info_.owner, begin, end);
+  return reader_.ReadText(info_.owner, begin, end);
 }
 absl::StatusOr<std::vector<int32_t>> ReingestCheck::Stored(const std::vector<int32_t>&,
                                                            int64_t begin, int64_t end) {
-  return store_.ReadTokens(info_.owner, begin, end);
+  return reader_.ReadTokens(info_.owner, begin, end);
 }
 
 template <typename Content>
@@ -137,9 +138,9 @@ absl::StatusOr<store::DocumentInfo> ReingestCheck::End() {
 // Returns the document with its metadata as it is now. It may have been deleted or replaced
 // meanwhile: then as it was compared.
 absl::StatusOr<store::DocumentInfo> ReingestCheck::Described() {
-  auto now = store_.Get(info_.id);
+  auto now = catalog_.Get(info_.id);
   if (now.ok() && now->owner == info_.owner && metadata_.has_value()) {
-    now = store_.ChangeMetadata(info_.id, [&](const std::string&) { return *metadata_; });
+    now = catalog_.ChangeMetadata(info_.id, [&](const std::string&) { return *metadata_; });
   }
   if (absl::IsNotFound(now.status()) || (now.ok() && now->owner != info_.owner)) return info_;
   counters_.CountError(now.status());

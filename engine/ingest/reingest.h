@@ -52,7 +52,8 @@ class ReingestCheck final : public IngestStream,
   absl::StatusOr<store::DocumentInfo> Described();
   absl::StatusOr<store::DocumentInfo> End();
 
-  store::DocumentStore& store_;
+  store::Catalog& catalog_;
+  store::DocumentReader& reader_;
   const std::shared_ptr<Executor> thread_;
   Counters& counters_;
   const store::DocumentInfo info_;

@@ -80,7 +80,8 @@ class Import final : public ImportStream {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ExportStream>> BeginExport(const model::Model& model,
-                                                          store::DocumentStore& store,
+                                                          store::Catalog& catalog,
+                                                          store::DocumentReader& reader,
                                                           Counters& counters, Pin pin) {
   const store::DocumentInfo& info = pin->info();
   if (info.fingerprint != model.fingerprint()) {
@@ -90,10 +91,10 @@ absl::StatusOr<std::unique_ptr<ExportStream>> BeginExport(const model::Model& mo
   }
   // The pin may be older than the metadata.
   store::DocumentInfo document = info;
-  if (const auto now = store.Get(info.id); now.ok() && now->owner == info.owner) {
+  if (const auto now = catalog.Get(info.id); now.ok() && now->owner == info.owner) {
     document.metadata = now->metadata;
   }
-  return std::make_unique<Export>(store, counters, model.config().key_width(), std::move(pin),
+  return std::make_unique<Export>(reader, counters, model.config().key_width(), std::move(pin),
                                   std::move(document));
 }
 

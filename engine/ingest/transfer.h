@@ -18,7 +18,8 @@ namespace recollect::engine {
 
 // FAILED_PRECONDITION: a document of another model (names both fingerprints).
 absl::StatusOr<std::unique_ptr<ExportStream>> BeginExport(const model::Model& model,
-                                                          store::DocumentStore& store,
+                                                          store::Catalog& catalog,
+                                                          store::DocumentReader& reader,
                                                           Counters& counters, Pin pin);
 
 // Like Engine::ImportDocument. The stream holds `place` until it is destroyed.

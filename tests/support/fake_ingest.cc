@@ -221,7 +221,7 @@ absl::StatusOr<std::unique_ptr<engine::IngestStream>> FakeEngine::BeginIngest(
   std::vector<std::string> open;
   for (const auto& [other, writer] : writers_) open.push_back(other);
   ASSIGN_OR_RETURN(engine::IngestQuota quota,
-                   engine::CheckQuota(origin.account, *store_, open, id));
+                   engine::CheckQuota(origin.account, *store_, *store_, open, id));
   if (replacement.has_value()) {
     if (!replacement->sha256.empty() && (!there.ok() || there->sha256 != replacement->sha256)) {
       return absl::FailedPreconditionError(

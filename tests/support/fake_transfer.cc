@@ -65,7 +65,7 @@ absl::Status FakeEngine::CheckImport(const std::shared_ptr<access::Account>& acc
     for (const auto& [id, writer] : writers_) open.push_back(id);
   }
   ASSIGN_OR_RETURN(const engine::IngestQuota quota,
-                   engine::CheckQuota(account, *store_, open, document.id));
+                   engine::CheckQuota(account, *store_, *store_, open, document.id));
   return account == nullptr ? absl::OkStatus() : account->CheckBytes(document.bytes, quota.bytes);
 }
 

@@ -55,7 +55,9 @@ struct IngestParts {
   StateBudget state_budget{int64_t{1} << 30};
   IngestContext context{.model = *model,
                         .backend = backend,
-                        .store = *store,
+                        .catalog = *store,
+                        .writer = *store,
+                        .reader = *store,
                         .thread = nullptr,
                         .counters = counters,
                         .state_budget = state_budget,

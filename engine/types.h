@@ -141,7 +141,7 @@ struct Prompt {
   std::vector<ChatMessage> messages = {};
 };
 
-// The document that a text which was read and generated here becomes (ingest/save_text.h).
+// The document that a text which was read and generated here becomes (engine/save_text.h).
 struct SaveAs {
   std::string id = {};
   bool replace = false;   // also in place of a document of that id with another text

@@ -1,9 +1,9 @@
 // The keys of a document whose model has a memory adapter, and their search: a dense part, which is
 // compared by its inner product, and a sparse part, which is the weights of the block's words
 // (docs/llama.md, "Memory adapter"). The search is exact: no block is left out.
-//   score(block) = dense query · dense key + Σ over rows of the block, Σ over terms of the query
-//   with
-//                  the same word: weight of the row · weight of the term
+//   score(block) = dense query · dense key
+//                  + Σ over rows of the block and terms of the query that have the same word:
+//                    weight of the row · weight of the term
 // Weights of rows are kept in 8 bits: round(255 w / m) with the scale m / 255, m being the largest
 // of the block, so that each differs by at most m / 510 from the encoder's weight.
 #ifndef RECOLLECT_ENGINE_SESSION_HYBRID_KEYS_H_

@@ -1,5 +1,5 @@
-// A thread block on the device. The kernels' bodies (*_block.h) are templates over a block, written
-// as phases, each a function of the thread's number:
+// A thread block on the device. The kernels' bodies (*_kernel.h) are templates over a block,
+// written as phases, each a function of the thread's number:
 //   typename Block::template PerThread<Floats<4>> sums(block);   // registers
 //   block.Run([&](int t) { sums[t] = …; });                      // no barrier
 //   block.XorSum(sums, 8);                                       // over lanes of a warp

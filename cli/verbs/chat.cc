@@ -55,7 +55,10 @@ struct ChatOptions {
 class Chat {
  public:
   Chat(client::Client& client, v1::GenerateRequest request, bool json)
-      : client_(client), request_(std::move(request)), json_(json) {}
+      : client_(client),
+        request_(std::move(request)),
+        mount_filter_(request_.session().mount_filter()),
+        json_(json) {}
 
   void Begin(const std::string& system) {
     request_.mutable_prompt()->clear_messages();
@@ -78,6 +81,7 @@ class Chat {
   void Save(const std::string& id);
   void PrintSaved(const v1::Saved& saved) const;
   void Mount(absl::string_view names);
+  void ApplyMountFilter();
   void Unmount(absl::string_view names);
   // Why `name` cannot be mounted, too.
   absl::Status CheckMount(const std::string& name) const;
@@ -86,6 +90,7 @@ class Chat {
 
   client::Client& client_;
   v1::GenerateRequest request_;
+  const std::string mount_filter_;  // of --mount-where
   const bool json_;
 };
 
@@ -107,7 +112,7 @@ absl::Status Chat::CheckMount(const std::string& name) const {
   absl::string_view beginning = name;
   if (!absl::ConsumeSuffix(&beginning, "*")) return client_.GetDocument(name).status();
   ASSIGN_OR_RETURN(const auto documents,
-                   client_.ListAllDocuments(request_.session().mount_filter()));
+                   client_.ListAllDocuments(mount_filter_));
   for (const v1::Document& document : documents) {
     if (absl::StartsWith(document.id(), beginning)) return absl::OkStatus();
   }
@@ -136,7 +141,16 @@ void Chat::Mount(absl::string_view names) {
       request_.mutable_session()->add_mounts(name);
     }
   }
+  ApplyMountFilter();
   PrintMounts();
+}
+
+// A filter without a wildcard is refused, but the next wildcard is to be filtered again.
+void Chat::ApplyMountFilter() {
+  v1::SessionOptions& session = *request_.mutable_session();
+  const bool wildcard = std::any_of(session.mounts().begin(), session.mounts().end(),
+                                    [](const auto& name) { return absl::EndsWith(name, "*"); });
+  session.set_mount_filter(wildcard ? mount_filter_ : "");
 }
 
 void Chat::Unmount(absl::string_view names) {
@@ -146,6 +160,7 @@ void Chat::Unmount(absl::string_view names) {
     if (!IsMounted(name)) PrintNotice(absl::StrCat("'", name, "' is not mounted"));
     mounts.erase(std::remove(mounts.begin(), mounts.end(), name), mounts.end());
   }
+  ApplyMountFilter();
   PrintMounts();
 }
 

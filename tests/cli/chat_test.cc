@@ -221,6 +221,23 @@ TEST_F(ChatCliTest, CommandsMountAndUnmountByNamesAndBeginnings) {
               testing::StartsWith("there is no command '/foo', only\n  /mount"));
 }
 
+TEST_F(ChatCliTest, AMountFilterWaitsForTheNextWildcard) {
+  for (const char* year : {"2025", "2026"}) {
+    ASSERT_EQ(Run({"ingest", "--model", Path("tiny.gguf"), "--data-dir", Path("data"), "--id",
+                   absl::StrCat("notes/", year), "--metadata", absl::StrCat("year=", year), "-"},
+                  Text(100))
+                  .exit_code,
+              0);
+  }
+  const ProcessResult talk =
+      Chat({"--mount", "notes/*", "--mount-where", "year=2026"},
+           "/unmount\nWho?\n/mount notes/2025\nWhere?\n/unmount\n/mount notes/2025*\n/mount n*\n");
+  EXPECT_EQ(Lines(talk).size(), 2u);
+  EXPECT_EQ(talk.err,
+            "mounted: nothing\nmounted: notes/2025\nmounted: nothing\n"
+            "no document for 'notes/2025*'\nmounted: nothing\nmounted: n*\n");
+}
+
 TEST_F(ChatCliTest, PastedLinesAreOneMessage) {
   const auto answers = Lines(
       Chat({"--save", "talk"}, "/paste\nThe first line.\n\n/mount is text here\n/end\nAnd?\n"));

@@ -123,11 +123,12 @@ absl::StatusOr<std::vector<std::string>> WeightPaths(const ModelFiles& files) {
 }
 
 absl::StatusOr<ModelConfig> ReadConfig(const ModelFiles& files) {
+  std::optional<GgufFile> gguf;
+  if (files.layout == ModelLayout::kGguf) {
+    ASSIGN_OR_RETURN(gguf, GgufFile::Open(files.config));  // its errors name the path
+  }
   const auto read = [&]() -> absl::StatusOr<ModelConfig> {
-    if (files.layout == ModelLayout::kGguf) {
-      ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(files.config));
-      return LlamaConfigFromGguf(file);
-    }
+    if (gguf.has_value()) return LlamaConfigFromGguf(*gguf);
     ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(files.config));
     if (files.layout == ModelLayout::kOwn) return ParseConfig(text);
     ASSIGN_OR_RETURN(const nlohmann::json root, ParseJson(text, EqualKeys::kRefused));

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -22,6 +23,14 @@
 namespace recollect::engine {
 namespace {
 
+// Of a model of one file, what went wrong begins with its path already.
+absl::Status NamingModel(const absl::Status& status, const std::string& directory) {
+  if (!absl::StartsWith(status.message(), absl::StrCat(directory, ": "))) {
+    return Annotate(status, absl::StrCat("model ", directory));
+  }
+  return absl::Status(status.code(), absl::StrCat("model ", status.message()));
+}
+
 // Returns a model that was loaded, with the chat template of that name if there is a name.
 template <typename M>
 absl::StatusOr<std::unique_ptr<M>> Finish(absl::StatusOr<std::unique_ptr<M>> model,
@@ -29,7 +38,7 @@ absl::StatusOr<std::unique_ptr<M>> Finish(absl::StatusOr<std::unique_ptr<M>> mod
                                           const std::string& chat_template) {
   absl::Status status = model.status();
   if (status.ok() && !chat_template.empty()) status = (*model)->ChooseChatTemplate(chat_template);
-  if (!status.ok()) return Annotate(status, absl::StrCat("model ", directory));
+  if (!status.ok()) return NamingModel(status, directory);
   return model;
 }
 
@@ -37,7 +46,7 @@ absl::StatusOr<LoadedModel> LoadHere(const std::string& directory, std::optional
                                      int threads, const std::string& chat_template) {
   if (!dtype) {
     const auto fastest = model::CpuModel::FastestDType(directory);
-    if (!fastest.ok()) return Annotate(fastest.status(), absl::StrCat("model ", directory));
+    if (!fastest.ok()) return NamingModel(fastest.status(), directory);
     dtype = *fastest;
     if (*dtype == DType::kFloat32) LogInfo("this CPU has no bf16 products, using fp32");
   }

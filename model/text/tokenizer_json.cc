@@ -154,7 +154,9 @@ absl::Status CheckModel(const json& file, const json& model) {
   if (!model.is_object()) return Unexpected("model", model, "a BPE");
   if (Flag(At(model, "byte_fallback"), false)) {
     return Unexpected("model.byte_fallback", At(model, "byte_fallback"),
-                      "false: byte-level BPE, or a tokenizer.model of SentencePiece beside it");
+                      "false: this is a vocabulary of SentencePiece, which is read from "
+                      "tokenizer.model; get that file from where the model comes from and put it "
+                      "beside tokenizer.json, or use a GGUF file of the model");
   }
   for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
     const json& value = At(model, key);

@@ -2,6 +2,7 @@
 // What a device runs does not depend on what this CPU could: also run as on one without bf16.
 #include "engine/backend/devices.h"
 
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -161,6 +162,11 @@ TEST_F(DevicesTest, AMemoryAdapterRunsOnBothSides) {
 TEST_F(DevicesTest, ErrorsNameTheModelOrTheDevice) {
   const absl::Status missing = LoadModelOn(device_, "/none/such", std::nullopt).status();
   EXPECT_THAT(std::string(missing.message()), HasSubstr("model /none/such: "));
+  const std::string file = ::testing::TempDir() + "/devices_no.gguf";
+  std::ofstream(file) << "no model, but a text";
+  const absl::Status no_model = LoadModelOn(nullptr, file, std::nullopt).status();
+  EXPECT_EQ(no_model.message(), absl::StrCat("model ", file, ": begins with \"no m\", expected "
+                                             "\"GGUF\": not a GGUF file"));
   const std::string directory = Write("tiny", TinyConfig());
   EXPECT_EQ(LoadModel("gpu", directory, std::nullopt).status().code(),
             absl::StatusCode::kInvalidArgument);

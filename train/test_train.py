@@ -19,6 +19,7 @@ from data.needles import SHARES, Tasks
 from data.records import Records
 from eval.goldens import BASE, random_weights
 from model.drt import Model
+from model.ops import build_folder
 from test_oracle import TinyBooks, TinyTasks
 from data.tokenizer import Tokenizer
 from train import Trainer
@@ -51,6 +52,17 @@ def steps(run, count):
         run.train_step()
         taken.append(run.meter.report(1)["loss"])
     return taken
+
+
+def test_a_lock_that_a_killed_build_has_left_holds_up_no_later_one():
+    with tempfile.TemporaryDirectory() as folder:
+        lock = pathlib.Path(folder, "lock")
+        lock.touch()
+        with build_folder(folder):
+            assert not lock.exists()
+            lock.touch()  # PyTorch's own while it builds
+        with build_folder(folder):
+            assert not lock.exists()
 
 
 def test_resume_takes_the_same_next_step():

@@ -1,6 +1,8 @@
 """The gated scan and row gathering: C++ on the CPU (ops.cc), Triton on a CUDA device (ops_cuda.py), plain PyTorch where neither is
 loaded."""
 
+import contextlib
+import fcntl
 import os
 
 import torch
@@ -47,9 +49,27 @@ def _build():
 
     here = os.path.dirname(os.path.abspath(__file__))
     folder = os.path.join(os.path.dirname(here), "runs", "ext")
+    with build_folder(folder):
+        build("recollect_ops", [os.path.join(here, "ops.cc")], build_directory=folder, is_python_module=False,
+              extra_cflags=["-O3", "-march=native", "-ffast-math"])
+
+
+@contextlib.contextmanager
+def build_folder(folder):
+    """Holds a folder that PyTorch builds an extension in. PyTorch's own lock there is a file, which a build that was killed leaves
+    behind, and then every later one waits for ever. Nobody else builds while the folder is held, so such a file is an old one."""
     os.makedirs(folder, exist_ok=True)
-    build("recollect_ops", [os.path.join(here, "ops.cc")], build_directory=folder, is_python_module=False,
-          extra_cflags=["-O3", "-march=native", "-ffast-math"])
+    with open(os.path.join(folder, "held"), "w") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"{folder}: another process builds the extension, waiting for it", flush=True)
+            fcntl.flock(held, fcntl.LOCK_EX)
+        lock = os.path.join(folder, "lock")
+        if os.path.exists(lock):
+            print(f"{lock}: removed, a build that was broken off has left it", flush=True)
+            os.remove(lock)
+        yield
 
 
 def _register_cuda():

@@ -1,6 +1,5 @@
 #include "store/document_file.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 

@@ -1,8 +1,6 @@
 // Chunks: those of documents, through the cache if there is one, and sessions' own.
-#include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/io/log.h"
 #include "base/status.h"
 #include "store/format.h"

@@ -1,9 +1,6 @@
 // Indexes over landmark keys. Each put writes objects of a generation of its own, which become the
 // index by one change of the head; the generation before goes then.
-#include <algorithm>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/io/log.h"
 #include "base/status.h"
 #include "store/format.h"

@@ -1,6 +1,5 @@
 // Commits. Data goes into segment objects that only this writer names, beside what is committed;
 // one change of the head, which compares the epoch, makes all of it part of the ingest.
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

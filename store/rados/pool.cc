@@ -10,7 +10,6 @@
 #include <random>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/io/log.h"
 #include "base/status.h"

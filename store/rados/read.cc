@@ -1,6 +1,5 @@
 // Reading by owner.
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"

@@ -1,8 +1,6 @@
 // Finds and frees what nobody owns: what a writer that was cut off wrote and never committed.
-#include <algorithm>
 #include <map>
 #include <set>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"

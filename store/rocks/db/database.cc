@@ -1,8 +1,5 @@
 #include "store/rocks/db/database.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/io/log.h"
@@ -11,7 +8,6 @@
 #include "rocksdb/iterator.h"
 #include "rocksdb/options.h"
 #include "rocksdb/sst_file_reader.h"
-#include "rocksdb/write_batch.h"
 #include "store/rocks/db/status.h"
 
 namespace recollect::store::rocks {

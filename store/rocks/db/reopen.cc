@@ -7,7 +7,6 @@
 #include <chrono>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/io/log.h"
 #include "base/status.h"
 #include "rocksdb/convenience.h"

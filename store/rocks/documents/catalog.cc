@@ -3,7 +3,6 @@
 #include <span>
 
 #include "absl/strings/str_cat.h"
-#include "base/io/log.h"
 #include "base/status.h"
 #include "store/rocks/db/status.h"
 

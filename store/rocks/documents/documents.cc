@@ -2,7 +2,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/io/log.h"
 #include "base/status.h"
 #include "store/rocks/documents/catalog.h"
 #include "store/rocks/documents/store_impl.h"

@@ -1,6 +1,5 @@
 // Writing documents: every commit is one write batch over all families, so that chunks, keys, text,
 // tokens, offset and resume state become durable together or not at all.
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"

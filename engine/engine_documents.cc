@@ -22,6 +22,23 @@ absl::Status ShuttingDown() { return absl::UnavailableError("the engine is shutt
 absl::StatusOr<std::unique_ptr<IngestStream>> EngineImpl::BeginIngest(
     const std::string& id, bool from_tokens, const SessionOptions& session, const Origin& origin,
     const std::optional<Replacement>& replacement, const std::optional<std::string>& metadata) {
+  return BeginIngestAt(IngestPlace::kAtOnce, id, from_tokens, session, origin, replacement,
+                       metadata);
+}
+
+// An answer may take long, and until it is there nothing is written.
+TextSave::BeginStream EngineImpl::BeginSave() {
+  return [this](const std::string& id, const Origin& origin,
+                const std::optional<Replacement>& replacement) {
+    return BeginIngestAt(IngestPlace::kWhenWritten, id, /*from_tokens=*/false, {}, origin,
+                         replacement, std::nullopt);
+  };
+}
+
+absl::StatusOr<std::unique_ptr<IngestStream>> EngineImpl::BeginIngestAt(
+    IngestPlace place, const std::string& id, bool from_tokens, const SessionOptions& session,
+    const Origin& origin, const std::optional<Replacement>& replacement,
+    const std::optional<std::string>& metadata) {
   if (draining_) return ShuttingDown();
   RETURN_IF_ERROR(CheckNewDocumentId(id));
   RETURN_IF_ERROR(CheckSession(session));
@@ -31,7 +48,8 @@ absl::StatusOr<std::unique_ptr<IngestStream>> EngineImpl::BeginIngest(
   }
   RETURN_IF_ERROR(scheduler_.CheckRoom());
   ASSIGN_OR_RETURN(const model::LocalPatterns pattern, IngestPatterns(*model_, session));
-  return ingests_->Begin(id, from_tokens, pattern, origin, replacement, std::move(described));
+  return ingests_->Begin(id, from_tokens, pattern, origin, replacement, std::move(described),
+                         place);
 }
 
 absl::StatusOr<store::DocumentInfo> EngineImpl::GetDocument(const std::string& id) {

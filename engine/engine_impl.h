@@ -17,6 +17,7 @@
 #include "engine/engine.h"
 #include "engine/ingest/ingest_registry.h"
 #include "engine/ingest/refresh.h"
+#include "engine/save_text.h"
 #include "engine/session/landmark_indexes.h"
 #include "engine/session/mounts.h"
 #include "engine/session/prompt_cache.h"
@@ -118,6 +119,11 @@ class EngineImpl final : public Engine {
   absl::StatusOr<std::shared_ptr<Refresh>> MakeRefresh(const std::string& id, const Origin& origin,
                                                        Refresh::Work work);
   absl::Status AbandonRefresh(const std::string& id);
+  absl::StatusOr<std::unique_ptr<IngestStream>> BeginIngestAt(
+      IngestPlace place, const std::string& id, bool from_tokens, const SessionOptions& session,
+      const Origin& origin, const std::optional<Replacement>& replacement,
+      const std::optional<std::string>& metadata);
+  TextSave::BeginStream BeginSave();
   absl::StatusOr<std::string> TextOf(SessionId session);
   void DocumentPublished(const std::string& id, OwnerId replaced);
   absl::Status MountPrefix(const store::DocumentInfo& info, const model::LocalPatterns& pattern,

@@ -142,8 +142,8 @@ std::shared_ptr<RequestHandle> EngineImpl::Generate(GenerateRequest request,
     return Submit(checked, session,
                   MakeGenerate(*model_, std::move(request), std::move(events), counters_));
   }
-  const auto saving =
-      std::make_shared<SavingEvents>(*this, request, model_->tokenizer(), std::move(events));
+  const auto saving = std::make_shared<SavingEvents>(*this, request, model_->tokenizer(),
+                                                     std::move(events), BeginSave());
   auto running =
       Submit(checked, session, MakeGenerate(*model_, std::move(request), saving, counters_),
              [saving] { return saving->Begin(); });

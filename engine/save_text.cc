@@ -36,19 +36,31 @@ absl::StatusOr<bool> AnswersQuestion(Engine& engine, const store::DocumentInfo& 
          !absl::StrContains(rest, absl::StrCat("\n", kQuestionOpening));
 }
 
-absl::StatusOr<std::optional<Replacement>> ReplacementFor(Engine& engine, const SaveAs& as,
-                                                          const KnownText& known) {
-  if (as.replace) return Replacement{};
+// What is written, and over what.
+struct SavePlan {
+  std::optional<Replacement> replacement = {};
+  int64_t kept = 0;  // bytes of the document that is there, behind which the text goes on
+};
+
+// What follows may still complete a character that the known text ends within.
+bool EndsWithinCharacter(absl::string_view text) { return absl::EndsWith(text, "\xef\xbf\xbd"); }
+
+absl::StatusOr<SavePlan> PlanFor(Engine& engine, const SaveAs& as, const KnownText& known) {
+  if (as.replace) return SavePlan{Replacement{}};
   const absl::StatusOr<store::DocumentInfo> there = engine.GetDocument(as.id);
-  if (absl::IsNotFound(there.status())) return std::nullopt;
+  if (absl::IsNotFound(there.status())) return SavePlan{};
   RETURN_IF_ERROR(there.status());
-  bool same = BeginsWith(known.text, *there);
-  // The ingest compares it.
-  if (same && known.is_all && there->bytes == std::ssize(known.text)) return std::nullopt;
-  if (!same && known.is_question) {
+  if (BeginsWith(known.text, *there)) {
+    // The ingest compares it.
+    if (known.is_all && there->bytes == std::ssize(known.text)) return SavePlan{};
+    const bool appends = known.is_all || !EndsWithinCharacter(known.text);
+    return SavePlan{Replacement{there->sha256, appends}, appends ? there->bytes : 0};
+  }
+  bool same = false;
+  if (known.is_question) {
     ASSIGN_OR_RETURN(same, AnswersQuestion(engine, *there, known.text));
   }
-  if (same) return Replacement{there->sha256};
+  if (same) return SavePlan{Replacement{there->sha256}};
   return absl::AlreadyExistsError(absl::StrCat("document \"", as.id,
                                                "\" exists, and this text does not begin with "
                                                "its text (",
@@ -60,23 +72,34 @@ absl::StatusOr<std::optional<Replacement>> ReplacementFor(Engine& engine, const 
 
 absl::StatusOr<std::shared_ptr<TextSave>> TextSave::Begin(Engine& engine, const SaveAs& as,
                                                           const Origin& origin,
-                                                          const KnownText& known) {
-  ASSIGN_OR_RETURN(const std::optional<Replacement> replacement, ReplacementFor(engine, as, known));
-  ASSIGN_OR_RETURN(std::unique_ptr<IngestStream> stream,
-                   engine.BeginIngest(as.id, /*from_tokens=*/false, {}, origin, replacement));
+                                                          const KnownText& known,
+                                                          const BeginStream& begin) {
+  ASSIGN_OR_RETURN(SavePlan plan, PlanFor(engine, as, known));
+  const auto begin_stream = [&] {
+    return begin != nullptr
+               ? begin(as.id, origin, plan.replacement)
+               : engine.BeginIngest(as.id, /*from_tokens=*/false, {}, origin, plan.replacement);
+  };
+  absl::StatusOr<std::unique_ptr<IngestStream>> begun = begin_stream();
+  // A document of another model or of tokens, which takes no more text, is written anew.
+  if (plan.kept > 0 && absl::IsFailedPrecondition(begun.status())) {
+    plan = {Replacement{plan.replacement->sha256}};
+    begun = begin_stream();
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<IngestStream> stream, std::move(begun));
   if (const int64_t read = stream->status().committed_offset; read > 0) {
     return absl::FailedPreconditionError(
         absl::StrCat("an unfinished ingest of document \"", as.id, "\" has read ", read,
                      " bytes: finish it, delete it, or replace it"));
   }
-  return std::shared_ptr<TextSave>(new TextSave(as.id, std::move(stream)));
+  return std::shared_ptr<TextSave>(new TextSave(as.id, plan.kept, std::move(stream)));
 }
 
-TextSave::TextSave(std::string id, std::unique_ptr<IngestStream> stream)
-    : id_(std::move(id)), stream_(std::move(stream)), ingest_(stream_->handle()) {}
+TextSave::TextSave(std::string id, int64_t kept, std::unique_ptr<IngestStream> stream)
+    : id_(std::move(id)), kept_(kept), stream_(std::move(stream)), ingest_(stream_->handle()) {}
 
 void TextSave::Write(std::string text, Done done) {
-  text_ = std::move(text);
+  text_ = text.substr(std::min(static_cast<size_t>(kept_), text.size()));
   done_ = std::move(done);
   Send(0);
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -27,13 +28,17 @@ struct KnownText {
 class TextSave final : public RequestHandle, public std::enable_shared_from_this<TextSave> {
  public:
   using Done = std::function<void(absl::StatusOr<store::DocumentInfo>)>;
+  // Begins the stream that writes the document; as Engine::BeginIngest, if null.
+  using BeginStream = std::function<absl::StatusOr<std::unique_ptr<IngestStream>>(
+      const std::string& id, const Origin& origin, const std::optional<Replacement>& replacement)>;
 
-  // Begins the ingest, which replaces the document of that id if its text is what the new one
-  // begins with or, of a conversation, differs from it in the last answer alone; or any with
-  // SaveAs::replace. Errors as for Engine::SaveSession. Blocks on the disk.
+  // Begins the ingest, which appends to the document of that id if its text is what the new one
+  // begins with, and replaces it if, of a conversation, it differs from it in the last answer
+  // alone; or any with SaveAs::replace. Errors as for Engine::SaveSession. Blocks on the disk.
   static absl::StatusOr<std::shared_ptr<TextSave>> Begin(Engine& engine, const SaveAs& as,
                                                          const Origin& origin,
-                                                         const KnownText& known);
+                                                         const KnownText& known,
+                                                         const BeginStream& begin = nullptr);
 
   // Writes the document. To be called at most once; if never, nothing is left. `done` is called
   // once, never inside this call.
@@ -41,11 +46,12 @@ class TextSave final : public RequestHandle, public std::enable_shared_from_this
   void Cancel() override;
 
  private:
-  TextSave(std::string id, std::unique_ptr<IngestStream> stream);
+  TextSave(std::string id, int64_t kept, std::unique_ptr<IngestStream> stream);
   void Send(int64_t offset);  // the next piece, which begins there
   void End(absl::StatusOr<store::DocumentInfo> result);
 
   const std::string id_;
+  const int64_t kept_;  // bytes that the document has already
   const std::unique_ptr<IngestStream> stream_;
   const std::shared_ptr<RequestHandle> ingest_;  // may be null
   std::string text_;

@@ -18,11 +18,12 @@ Said InWholeCharacters(Said said) {
 
 SavingEvents::SavingEvents(Engine& engine, const GenerateRequest& request,
                            const model::Tokenizer* tokenizer,
-                           std::shared_ptr<GenerateEvents> events)
+                           std::shared_ptr<GenerateEvents> events, TextSave::BeginStream begin)
     : engine_(engine),
       as_(*request.save_as),
       account_(request.account),
       events_(std::move(events)),
+      begin_(std::move(begin)),
       said_(SaidIn(request.prompt, tokenizer)),
       answer_(request.generated_text) {}
 
@@ -30,7 +31,7 @@ absl::Status SavingEvents::Begin() {
   const Said known = InWholeCharacters(said_);
   absl::StatusOr<std::shared_ptr<TextSave>> save =
       TextSave::Begin(engine_, as_, {.peer = as_.peer, .account = account_},
-                      {.text = known.text, .is_question = known.is_question});
+                      {.text = known.text, .is_question = known.is_question}, begin_);
   if (!save.ok()) return Annotate(save.status(), "save_as");
   MutexLock lock(mutex_);
   save_ = *std::move(save);

@@ -24,7 +24,7 @@ class SavingEvents final : public GenerateEvents,
  public:
   // REQUIRES: request.save_as. `tokenizer` may be null: only text can be saved then.
   SavingEvents(Engine& engine, const GenerateRequest& request, const model::Tokenizer* tokenizer,
-               std::shared_ptr<GenerateEvents> events);
+               std::shared_ptr<GenerateEvents> events, TextSave::BeginStream begin = nullptr);
 
   // Finds what is wrong, before the first event. Blocks on the disk.
   absl::Status Begin();
@@ -45,6 +45,7 @@ class SavingEvents final : public GenerateEvents,
   const SaveAs as_;
   const std::shared_ptr<access::Account> account_;
   const std::shared_ptr<GenerateEvents> events_;
+  const TextSave::BeginStream begin_;
   const Said said_;
   std::string answer_;
   mutable Mutex mutex_;

@@ -14,6 +14,12 @@
 
 namespace recollect::engine {
 
+// When a stream takes its place among the ingests (EngineOptions::max_ingests).
+enum class IngestPlace {
+  kAtOnce,       // or is refused
+  kWhenWritten,  // with its first piece or its end, which wait for it
+};
+
 // The document to be written. What refreshes or appends to another outlives the stream's begin.
 struct AskedIngest {
   const std::string& id;
@@ -24,6 +30,7 @@ struct AskedIngest {
   const std::optional<Replacement>& replacement = std::nullopt;
   Pin appends_to = nullptr;  // null: the input is the whole document
   std::optional<std::string> metadata = std::nullopt;
+  IngestPlace place = IngestPlace::kAtOnce;
 };
 
 // ALREADY_EXISTS: the document is published, and nothing was asked for that replaces it. Other

@@ -40,6 +40,56 @@ class HeldStream final : public IngestStream {
   const std::function<void(const absl::Status&)> close_;
 };
 
+// A stream that takes its place when there is something to write: until then it only holds the id.
+class LateStream final : public IngestStream {
+ public:
+  using WithPlace = std::function<void(std::function<void()> call)>;
+  LateStream(std::shared_ptr<IngestStream> stream, WithPlace with_place, std::function<void()> wake)
+      : stream_(std::move(stream)), with_place_(std::move(with_place)), wake_(std::move(wake)) {}
+  IngestStatus status() const override { return stream_->status(); }
+  void Append(int64_t offset, std::string text, AppendDone done) override {
+    with_place_(
+        [stream = stream_, offset, text = std::move(text), done = std::move(done)]() mutable {
+          stream->Append(offset, std::move(text), std::move(done));
+        });
+  }
+  void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) override {
+    with_place_(
+        [stream = stream_, offset, tokens = std::move(tokens), done = std::move(done)]() mutable {
+          stream->AppendTokens(offset, std::move(tokens), std::move(done));
+        });
+  }
+  void Commit(AppendDone done) override {
+    with_place_([stream = stream_, done = std::move(done)] { stream->Commit(done); });
+  }
+  void Finish(IngestAnswers::FinishDone done) override {
+    with_place_([stream = stream_, done = std::move(done)] { stream->Finish(done); });
+  }
+  std::shared_ptr<RequestHandle> handle() const override {
+    return std::make_shared<Handle>(stream_->handle(), wake_);
+  }
+
+ private:
+  // What waits hears at once that it is cancelled.
+  class Handle final : public RequestHandle {
+   public:
+    Handle(std::shared_ptr<RequestHandle> stream, std::function<void()> wake)
+        : stream_(std::move(stream)), wake_(std::move(wake)) {}
+    void Cancel() override {
+      stream_->Cancel();
+      wake_();
+    }
+
+   private:
+    const std::shared_ptr<RequestHandle> stream_;
+    const std::function<void()> wake_;
+  };
+
+  const std::shared_ptr<IngestStream> stream_;
+  const WithPlace with_place_;
+  const std::function<void()> wake_;
+};
+
 }  // namespace
 
 void IngestRegistry::CloseFailed(const std::string& id) {
@@ -53,12 +103,14 @@ void IngestRegistry::CloseFailed(const std::string& id) {
 
 // Each gathers chunk states up to its next commit.
 absl::Status IngestRegistry::CheckPlaces(const std::string& peer) const {
-  const int64_t own = std::count_if(entries_.begin(), entries_.end(),
-                                    [&](const auto& entry) { return entry.second.peer == peer; }) +
-                      std::count_if(imports_.begin(), imports_.end(),
-                                    [&](const Import& import) { return import.peer == peer; });
-  return access::CheckPlace("ingests", std::ssize(entries_) + std::ssize(imports_),
-                            context_.max_ingests, peer, own);
+  int64_t taken = std::ssize(imports_);
+  int64_t own = std::count_if(imports_.begin(), imports_.end(),
+                              [&](const Import& import) { return import.peer == peer; });
+  for (const auto& [id, entry] : entries_) {
+    taken += entry.has_place ? 1 : 0;
+    own += entry.has_place && entry.peer == peer ? 1 : 0;
+  }
+  return access::CheckPlace("ingests", taken, context_.max_ingests, peer, own);
 }
 
 absl::Status IngestRegistry::CheckNotWritten(const std::string& id) const {
@@ -80,8 +132,11 @@ class IngestRegistry::Hold final : public IngestRegistry::ImportHold {
        std::shared_ptr<access::Account> account)
       : registry_(std::move(registry)), import_(import), account_(std::move(account)) {}
   ~Hold() override {
-    MutexLock lock(registry_->mutex_);
-    registry_->imports_.erase(import_);
+    {
+      MutexLock lock(registry_->mutex_);
+      registry_->imports_.erase(import_);
+    }
+    registry_->GivePlaces();
   }
   absl::Status Take(const std::string& id, int64_t bytes) override {
     RETURN_IF_ERROR(Take(id));
@@ -115,7 +170,9 @@ absl::StatusOr<IngestRegistry::ImportPlace> IngestRegistry::ReserveImport(const 
                                 origin.account);
 }
 
-absl::Status IngestRegistry::Reserve(const std::string& id, const std::string& peer) {
+absl::Status IngestRegistry::Reserve(const AskedIngest& asked) {
+  const std::string &id = asked.id, &peer = asked.origin.peer;
+  const bool has_place = asked.place == IngestPlace::kAtOnce;
   MutexLock lock(mutex_);
   changed_.wait(lock, [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto found = entries_.find(id);
@@ -123,9 +180,43 @@ absl::Status IngestRegistry::Reserve(const std::string& id, const std::string& p
   });
   if (closed_) return absl::UnavailableError("the engine is shutting down");
   RETURN_IF_ERROR(CheckNotWritten(id));
-  if (!entries_.contains(id)) RETURN_IF_ERROR(CheckPlaces(peer));
-  entries_[id] = {.peer = peer, .job = nullptr};
+  if (has_place && !entries_.contains(id)) RETURN_IF_ERROR(CheckPlaces(peer));
+  entries_[id] = {.peer = peer, .job = nullptr, .has_place = has_place};
   return absl::OkStatus();
+}
+
+// Runs `call` once the stream of that job has a place. After an error of the job `call` meets it.
+void IngestRegistry::WithPlace(const std::string& id, const std::shared_ptr<IngestJob>& job,
+                               std::function<void()> call) {
+  {
+    MutexLock lock(mutex_);
+    const auto found = entries_.find(id);
+    const bool has_place =
+        found != entries_.end() && found->second.job == job && found->second.has_place;
+    if (!has_place) waiting_.push_back({id, job, std::exchange(call, nullptr)});
+  }
+  call != nullptr ? call() : GivePlaces();
+}
+
+// Gives free places to those that wait, and lets go of those that wait for nothing any more.
+void IngestRegistry::GivePlaces() {
+  std::vector<std::function<void()>> ready;
+  {
+    MutexLock lock(mutex_);
+    for (auto it = waiting_.begin(); it != waiting_.end();) {
+      const auto found = entries_.find(it->id);
+      const bool waits = found != entries_.end() && found->second.job == it->job &&
+                         !found->second.closing && !it->job->failed();
+      if (waits && !CheckPlaces(found->second.peer).ok()) {
+        ++it;
+        continue;
+      }
+      if (waits) found->second.has_place = true;
+      ready.push_back(std::move(it->call));
+      it = waiting_.erase(it);
+    }
+  }
+  for (const auto& call : ready) call();
 }
 
 int64_t IngestRegistry::size() const {
@@ -148,12 +239,13 @@ void IngestRegistry::Forget(const std::string& id) {
     entries_.erase(id);
   }
   changed_.notify_all();
+  GivePlaces();
 }
 
 absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(
     const std::string& id, bool from_tokens, const model::LocalPatterns& pattern,
     const Origin& origin, const std::optional<Replacement>& replacement,
-    std::optional<std::string> metadata) {
+    std::optional<std::string> metadata, IngestPlace place) {
   Pin appends_to;
   if (replacement.has_value() && replacement->appends) {
     absl::StatusOr<Pin> pinned = mounts_.PinDocument(id);
@@ -166,7 +258,8 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(
                .origin = origin,
                .replacement = replacement,
                .appends_to = std::move(appends_to),
-               .metadata = std::move(metadata)});
+               .metadata = std::move(metadata),
+               .place = place});
 }
 
 absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginRefresh(
@@ -190,7 +283,7 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Open(const AskedIn
   }
   const MemoryScope scope(MemoryScope::kTake);  // an id that is reserved is forgotten again
   CloseFailed(id);
-  RETURN_IF_ERROR(Reserve(id, asked.origin.peer));
+  RETURN_IF_ERROR(Reserve(asked));
   const absl::StatusOr<IngestQuota> quota =
       OrExhausted("an ingest", [&] { return QuotaOf(asked); });
   if (!quota.ok()) {
@@ -224,17 +317,42 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Open(const AskedIn
   }
   changed_.notify_all();
   scheduler_.AddIngest(*job);
-  std::shared_ptr<IngestStream> stream = *job;
-  if (asked.appends_to != nullptr) {
-    auto append = std::make_shared<AppendStream>(context_, asked.appends_to, *job);
-    append->Replay(progress->input_offset);
-    stream = std::move(append);
-  }
   return std::make_unique<HeldStream>(
-      std::move(stream), [self = shared_from_this(), id, job = *job](const absl::Status& status) {
+      StreamOf(asked, *job, progress->input_offset),
+      [self = shared_from_this(), id, job = *job](const absl::Status& status) {
         job->Fail(status);
         self->Close(id, job);
       });
+}
+
+std::shared_ptr<IngestStream> IngestRegistry::StreamOf(const AskedIngest& asked,
+                                                       std::shared_ptr<IngestJob> job,
+                                                       int64_t input_offset) {
+  std::shared_ptr<IngestStream> stream = job;
+  std::function<void()> begin = [] {};
+  if (asked.appends_to != nullptr) {
+    auto append = std::make_shared<AppendStream>(context_, asked.appends_to, job);
+    begin = [append, input_offset] { append->Replay(input_offset); };
+    stream = std::move(append);
+  }
+  if (asked.place == IngestPlace::kAtOnce) {
+    begin();
+    return stream;
+  }
+  const std::weak_ptr<IngestRegistry> weak = weak_from_this();
+  const auto with_place = [weak, id = asked.id, job,
+                           begin = std::move(begin)](std::function<void()> call) mutable {
+    const std::function<void()> once = std::exchange(begin, nullptr);
+    auto begun = [once, call = std::move(call)] {
+      if (once != nullptr) once();
+      call();
+    };
+    const auto self = weak.lock();
+    self != nullptr ? self->WithPlace(id, job, std::move(begun)) : begun();
+  };
+  return std::make_shared<LateStream>(std::move(stream), with_place, [weak] {
+    if (const auto self = weak.lock()) self->GivePlaces();
+  });
 }
 
 absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginCheck(const AskedIngest& asked) {
@@ -334,6 +452,7 @@ void IngestRegistry::Shutdown(const absl::Status& status) {
     if (job->status().committed_offset == 0) DropRecord(id);
   }
   for (const auto& check : checks) check->Close(status);
+  GivePlaces();  // which meet the error
 }
 
 }  // namespace recollect::engine

@@ -4,6 +4,7 @@
 #define RECOLLECT_ENGINE_INGEST_INGEST_REGISTRY_H_
 
 #include <condition_variable>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -34,7 +35,8 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
                                                       const model::LocalPatterns& pattern,
                                                       const Origin& origin,
                                                       const std::optional<Replacement>& replacement,
-                                                      std::optional<std::string> metadata);
+                                                      std::optional<std::string> metadata,
+                                                      IngestPlace place = IngestPlace::kAtOnce);
 
   // The same for a published document that is read again under this model. Its bytes are not
   // counted again. An unfinished refresh for another model, or an unfinished replacement, is
@@ -79,6 +81,12 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
     std::shared_ptr<IngestJob> job;  // null while it is being made
     bool begins_anew = false;        // a replacement: nothing of it is kept for a later stream
     bool closing = false;            // a closure on the ingest thread will erase it
+    bool has_place = true;           // counts among the open ingests
+  };
+  struct Waiting {
+    std::string id;
+    std::shared_ptr<IngestJob> job;
+    std::function<void()> call;
   };
 
   absl::StatusOr<IngestQuota> QuotaOf(const AskedIngest& asked) const;
@@ -87,7 +95,12 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
   absl::Status CheckPlaces(const std::string& peer) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckNotWritten(const std::string& id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CloseFailed(const std::string& id);
-  absl::Status Reserve(const std::string& id, const std::string& peer);
+  absl::Status Reserve(const AskedIngest& asked);
+  std::shared_ptr<IngestStream> StreamOf(const AskedIngest& asked, std::shared_ptr<IngestJob> job,
+                                         int64_t input_offset);
+  void WithPlace(const std::string& id, const std::shared_ptr<IngestJob>& job,
+                 std::function<void()> call);
+  void GivePlaces();
   std::vector<std::string> OpenIds() const;
   void Forget(const std::string& id);
   void DropRecord(const std::string& id);
@@ -102,6 +115,7 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);
   std::list<Import> imports_ ABSL_GUARDED_BY(mutex_);
+  std::list<Waiting> waiting_ ABSL_GUARDED_BY(mutex_);  // for a place, the first first
   std::vector<std::weak_ptr<ReingestCheck>> checks_ ABSL_GUARDED_BY(mutex_);
 };
 

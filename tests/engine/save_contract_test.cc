@@ -227,5 +227,75 @@ TEST(SaveTest, AStoreThatTakesNothingIsSaidBeforeTheFirstToken) {
   EXPECT_EQ(events->log, "e");
 }
 
+std::shared_ptr<Recorder> StartSaving(Engine& engine, const std::string& prompt,
+                                      const std::string& id,
+                                      std::shared_ptr<RequestHandle>* handle = nullptr) {
+  GenerateRequest request;
+  request.prompt.text = prompt;
+  request.max_tokens = 5;
+  request.ignore_eos = true;
+  request.save_as = {.id = id};
+  const auto events = std::make_shared<Recorder>();
+  const auto running = engine.Generate(request, events);
+  if (handle != nullptr) *handle = running;
+  return events;
+}
+
+// However long an answer takes, it is in nobody's way; at its end it waits for a place.
+TEST(SaveTest, AnAnswerTakesAPlaceAmongTheIngestsWhenItIsWritten) {
+  TestOptions options = SmallOptions();
+  options.max_ingests = 1;
+  const auto engine = MakeEngine(options);
+  auto book = engine->BeginIngest("book", false, {});
+  ASSERT_THAT(book, IsOk());
+  std::shared_ptr<RequestHandle> third;
+  const std::vector<std::shared_ptr<Recorder>> events = {
+      StartSaving(*engine, "call me", "a"), StartSaving(*engine, "call her", "b"),
+      StartSaving(*engine, "call him", "c", &third)};
+  for (const auto& one : events) {
+    for (int64_t n = one->count; n < 5; n = one->count) one->count.wait(n);
+  }
+  for (int round = 0; round < 3; ++round) third->Cancel();  // also one that does not wait yet
+  EXPECT_THAT(engine->GetDocument("a"), StatusIs(StatusCode::kNotFound, ""));
+  book->reset();
+  for (const auto& one : {events[0], events[1]}) {
+    EXPECT_THAT(one->Wait(), IsOk());
+    EXPECT_THAT(one->saved, IsOk());
+  }
+  EXPECT_EQ(engine->GetDocument("b")->bytes, std::ssize("call her" + events[1]->text));
+  events[2]->Wait().IgnoreError();
+  EXPECT_THAT(engine->GetDocument("c"), StatusIs(StatusCode::kNotFound, ""));
+  EXPECT_THAT(engine->BeginIngest("another", false, {}), IsOk()) << "the place is free again";
+}
+
+TEST(SaveTest, WhatWaitsForAPlaceMeetsTheEnginesEnd) {
+  TestOptions options = SmallOptions();
+  options.max_ingests = 1;
+  const auto engine = MakeEngine(options);
+  const auto book = engine->BeginIngest("book", false, {});
+  const auto events = StartSaving(*engine, "call me", "a");
+  for (int64_t n = events->count; n < 5; n = events->count) events->count.wait(n);
+  engine->Shutdown(absl::InfinitePast());
+  events->Wait().IgnoreError();
+  EXPECT_FALSE(events->saved.ok());
+}
+
+TEST(SaveTest, AConversationThatGrowsIsReadFromItsEndAlone) {
+  const auto engine = MakeEngine();
+  std::string text = SampleText(24000, 3);
+  auto events = StartSaving(*engine, text, "talk");
+  ASSERT_THAT(events->Wait(), IsOk());
+  ASSERT_THAT(events->saved, IsOk());
+  text += events->text + " and then";
+  const int64_t read = engine->stats().ingested_tokens;
+  events = StartSaving(*engine, text, "talk");
+  ASSERT_THAT(events->Wait(), IsOk());
+  ASSERT_THAT(events->saved, IsOk());
+  EXPECT_GT(events->saved->tokens, 3000);
+  EXPECT_LE(engine->stats().ingested_tokens - read, 300);
+  text += events->text;
+  EXPECT_EQ(engine->ReadText("talk", 0, events->saved->bytes).value(), text);
+}
+
 }  // namespace
 }  // namespace recollect::engine

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -123,9 +122,8 @@ class Upload final : public std::enable_shared_from_this<Upload> {
   bool unmet_ = false;  // a condition of the request's head
   std::unique_ptr<engine::IngestStream> stream_;
   std::shared_ptr<engine::RequestHandle> handle_;  // may be null
-  std::atomic<bool> cancelled_{false};
-  int64_t received_ = 0;  // bytes of the body
-  int64_t at_ = 0;        // where the next piece lies in the text
+  int64_t received_ = 0;                           // bytes of the body
+  int64_t at_ = 0;                                 // where the next piece lies in the text
   // Of a body from the text's beginning: what an earlier upload has committed is not read again.
   int64_t committed_ = 0;
   std::string committed_sha256_;
@@ -250,7 +248,6 @@ absl::Status Upload::Skip(std::string& piece) {
 
 void Upload::OnTaken(const absl::StatusOr<engine::IngestStatus>& status) {
   if (!status.ok()) return Fail(status.status());
-  if (cancelled_) return Fail(absl::CancelledError("cancelled by the client"));
   if (lines_ && SteadyNow() - told_ >= kProgressInterval) {
     told_ = SteadyNow();
     WriteLine(EncodeProgress(*status));
@@ -299,7 +296,6 @@ void Upload::OnBodyEnd() {
 
 // From any thread. What the engine works on fails at once, and ends the upload.
 void Upload::Cancel() {
-  cancelled_ = true;
   if (handle_ != nullptr) handle_->Cancel();
 }
 

@@ -104,6 +104,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void WatchClient(const std::shared_ptr<Answer>& answer);
   void LookAtClient(const std::weak_ptr<Answer>& watched);
   bool HungUp();
+  bool HasClosed();
   std::function<void()> Waker(boost::asio::steady_timer Connection::*timer);
 
   boost::asio::io_context& io_;
@@ -118,6 +119,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string peer_;
   std::weak_ptr<Answer> answer_;  // to the request that runs
   bool lingers_ = false;
+  absl::Time asked_ = absl::InfinitePast();  // HasClosed the kernel
 };
 
 }  // namespace recollect::http

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/io/log.h"
 #include "http/net/connection.h"
+#include "http/net/local_client.h"
 
 namespace recollect::http {
 namespace {
@@ -69,6 +70,15 @@ void Connection::LookAtClient(const std::weak_ptr<Answer>& watched) {
   look_.async_wait([self = shared_from_this(), watched](const error_code& error) {
     if (!error) self->LookAtClient(watched);
   });
+}
+
+// Also of a client whose end is behind bytes that nobody reads yet.
+bool Connection::HasClosed() {
+  if (HungUp()) return true;
+  const absl::Time now = SteadyNow();
+  if (now < asked_ + kLookInterval) return false;
+  asked_ = now;
+  return LocalClientHasClosed(stream_.socket().native_handle());
 }
 
 bool Connection::HungUp() {

@@ -110,7 +110,7 @@ asio::awaitable<void> Connection::Pump(std::shared_ptr<Exchange> shared) {
       error_code woken;
       wish_.expires_after(absl::ToChronoMilliseconds(kLookInterval));
       co_await wish_.async_wait(To(woken));
-      if (HungUp()) co_return answer->Gone();
+      if (HasClosed()) co_return answer->Gone();
     }
     if (std::exchange(exchange.expects, false)) answer->Proceed();
     std::string piece;

@@ -1,5 +1,6 @@
 // Clients that go while bytes of theirs are unread, over the fake engine, which commits at
 // multiples of 16 bytes.
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <future>
@@ -72,6 +73,29 @@ TEST_F(GoneTest, NorIsOneThatHasCome) {
   SendAndGo(kBytes);
   EXPECT_LE(Committed(), int64_t{http::Body::kPieceBytes});
   EXPECT_THAT(SendAgain(), StartsWith("HTTP/1.1 201"));
+}
+
+// As curl that is killed: its system holds megabytes of what it wrote, and sends them before the
+// end, as the server reads.
+TEST_F(GoneTest, AClientOfThisMachineIsMissedBeforeAllThatItSentHasCome) {
+  std::promise<void> busy, go_on;
+  engine_.Score({}, [&](const auto&) {
+    busy.set_value();
+    go_on.get_future().wait();
+  });
+  busy.get_future().wait();
+  {
+    const Socket socket(server_->address());
+    socket.Send(absl::StrCat("PUT /v1/documents/z HTTP/1.1\r\nHost: localhost\r\nContent-Length: ",
+                             1 << 30, "\r\n\r\n"));
+    const std::string some(1 << 16, 'x');
+    for (pollfd look{socket.fd(), POLLOUT, 0}; poll(&look, 1, 300) == 1;)
+      send(socket.fd(), some.data(), some.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
+  EXPECT_TRUE(AwaitNoRequest());
+  EXPECT_EQ(engine_.seen().cancelled_ingests, 1);
+  go_on.set_value();
+  engine_.Await([](const FakeEngine::Seen& seen) { return seen.ingests == 0; });
 }
 
 // The next request waits, and behind it the end of the connection.

@@ -21,6 +21,7 @@ apt-get install -y -qq --no-install-recommends /package.deb > /dev/null
 dpkg -L recollect | grep -q '^/usr/share/man/man1/recollect-serve.1.gz$' || dpkg -L recollect | grep -q '^/usr/share/man/man1/recollect-serve.1$'
 test "$(stat -c %a /etc/recollect/recollect.toml)" = 644
 test -f /lib/systemd/system/recollect.service
+grep -q '^PrivateDevices=no$' /usr/share/recollect/systemd/gpu.conf
 bash -n /usr/share/bash-completion/completions/recollect
 recollect --version
 
@@ -78,6 +79,7 @@ def main():
         unit = temporary / "recollect.service"
         # Elsewhere than in the package the program has another path.
         unit.write_text((source / "deploy/recollect.service").read_text().replace("/usr/bin/recollect", "/bin/true"))
+        shutil.copytree(source / "deploy/recollect.service.d", temporary / "recollect.service.d")
         verified = subprocess.run(["systemd-analyze", "verify", "--man=no", unit], check=False, capture_output=True, text=True)
         assert verified.returncode == 0 and not verified.stderr, verified.stderr
 

@@ -9,6 +9,7 @@
 //                                                             keys recombined of them
 //                  [--threads 2] [--queries 100]
 //                  [--exact]  without the lists, which take minutes to make for many keys
+//                  [--appended]  and with keys that come one by one, as a session's own
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -43,7 +44,7 @@ struct Arguments {
   std::vector<int64_t> chunks;
   int threads = 2;
   size_t queries = 100;
-  bool exact = false;
+  bool exact = false, appended = false;
 };
 
 std::string ReadFile(const std::string& path) {
@@ -149,6 +150,24 @@ Searched SearchPairs(engine::CpuLandmarks& landmarks, const engine::LandmarkKeys
   return out;
 }
 
+// Keys whose sketch, of enough of them, is made.
+std::unique_ptr<engine::LandmarkKeys> KeepSketched(engine::CpuLandmarks& landmarks,
+                                                   const std::vector<Bf16>& keys, int64_t d_k,
+                                                   bool appended) {
+  std::unique_ptr<engine::LandmarkKeys> kept;
+  if (appended) {
+    kept = *landmarks.Keep({});
+    const auto width = static_cast<size_t>(d_k);
+    for (size_t at = 0; at < keys.size(); at += width) {
+      Require(kept->Append(std::span(keys).subspan(at, width)), "append");
+    }
+  } else {
+    kept = *landmarks.Keep(keys);
+  }
+  landmarks.AwaitSketches();
+  return kept;
+}
+
 // Exact search alone, beside the time in which the threads read the same keys front to back.
 void CompareExact(const LandmarkSet& set, int64_t d_r, int64_t chunks, const Arguments& arguments,
                   std::vector<RealQuery> queries) {
@@ -162,8 +181,7 @@ void CompareExact(const LandmarkSet& set, int64_t d_r, int64_t chunks, const Arg
     plain = Search(reading_all, *kept, chunks, queries);
   }
   const Stopwatch making;
-  const auto kept = *landmarks.Keep(keys);
-  landmarks.AwaitSketches();
+  const auto kept = KeepSketched(landmarks, keys, set.d_k, arguments.appended);
   const Cost made = making.cost();
   const Searched alone = Search(landmarks, *kept, chunks, queries);
   const Searched pairs = SearchPairs(landmarks, *kept, chunks, d_r, queries);
@@ -225,7 +243,8 @@ void Compare(const LandmarkSet& set, int64_t d_r, int64_t chunks, const Argument
     of_kind.resize(std::min(of_kind.size(), arguments.queries));
     queries.insert(queries.end(), of_kind.begin(), of_kind.end());
   }
-  if (arguments.exact) return CompareExact(set, d_r, chunks, arguments, std::move(queries));
+  if (arguments.exact || arguments.appended)
+    return CompareExact(set, d_r, chunks, arguments, std::move(queries));
   const auto threads = std::make_shared<engine::ComputeThreads>(arguments.threads);
   engine::CpuLandmarks reading_all(threads), landmarks(threads, {set.d_k, d_r});
   std::vector<Bf16> keys = KeysOf(set, d_r, chunks);
@@ -300,6 +319,7 @@ int main(int argc, char** argv) {
   app.add_option("--chunks", arguments.chunks);
   app.add_option("--threads", arguments.threads);
   app.add_flag("--exact", arguments.exact);
+  app.add_flag("--appended", arguments.appended);
   app.add_option("--queries", arguments.queries, "of each kind");
   CLI11_PARSE(app, argc, argv);
   recollect::bench::Run(arguments);

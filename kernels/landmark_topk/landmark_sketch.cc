@@ -154,15 +154,11 @@ int64_t LandmarkSketch::BytesOf(const SketchShape& shape, int64_t count) {
 
 LandmarkSketch::LandmarkSketch(const SketchShape& shape, const Bf16* keys, int64_t count)
     : shape_(shape),
-      count_(count),
       rows_(RowsOf(shape)),
       dense_(rows_.fine > 0 ? shape.dense : 0),
       mean_(static_cast<size_t>(shape.width)),
-      directions_(static_cast<size_t>(dense_ * kSketchColumns)),
-      // One row more: kernels compute addresses of keys in a row also where a block has no rows.
-      fine_codes_(static_cast<size_t>((2 * blocks() * rows_.fine + 1) * kSketchRowBytes)),
-      coarse_codes_(static_cast<size_t>((blocks() * rows_.coarse + 1) * kSketchRowBytes)),
-      errors_(static_cast<size_t>(blocks())) {
+      directions_(static_cast<size_t>(dense_ * kSketchColumns)) {
+  Resize(count);
   // Keys at equal distances; such that have no mean are left out.
   std::vector<std::vector<double>> sample;
   const int64_t stride = std::max<int64_t>(1, count / kSampleKeys);
@@ -202,6 +198,24 @@ LandmarkSketch::LandmarkSketch(const SketchShape& shape, const Bf16* keys, int64
         static_cast<float>(std::max(kCoarseStep * deviations[static_cast<size_t>(i)], least)));
   }
   for (const float step : steps_) per_step_.push_back(1 / step);
+}
+
+void LandmarkSketch::Resize(int64_t count) {
+  const int64_t blocks = BlocksOf(count);
+  // One row more: kernels compute addresses of keys in a row also where a block has no rows.
+  fine_codes_.resize(static_cast<size_t>((2 * blocks * rows_.fine + 1) * kSketchRowBytes));
+  coarse_codes_.resize(static_cast<size_t>((blocks * rows_.coarse + 1) * kSketchRowBytes));
+  errors_.resize(static_cast<size_t>(blocks));
+  count_ = count;
+}
+
+void LandmarkSketch::Grow(OpContext& ctx, const Bf16* keys, int64_t count) {
+  if (count <= count_) return;
+  const int64_t first = count_ / kSketchBlock, covered = blocks();
+  Resize(count);
+  // A block that was not full is encoded again, its errors are those of all its keys.
+  if (first < covered) errors_[static_cast<size_t>(first)] = SketchErrors();
+  Encode(ctx, keys, first, blocks());
 }
 
 // Gram-Schmidt over the sample, each time with the key of which most is left.

@@ -111,13 +111,16 @@ void SketchBounds(OpContext& ctx, const int8_t* fine_weights, const SketchFactor
 int64_t BoundsNotBelow(OpContext& ctx, const float* bounds, int64_t count, float least,
                        int64_t* places);
 
-// Thread-safe once encoded. Owns its memory and borrows no keys.
+// Thread-safe once encoded, except for Grow. Owns its memory and borrows no keys.
 class LandmarkSketch {
  public:
   // Chooses mean, directions and steps by a sample of keys [count, width].
   LandmarkSketch(const SketchShape& shape, const Bf16* keys, int64_t count);
   // Encodes blocks [begin, end) of the same keys. Threads may encode different blocks at once.
   void Encode(OpContext& ctx, const Bf16* keys, int64_t begin, int64_t end);
+  // Covers `count` keys from now on: encodes those that it does not cover yet along the directions
+  // that it has. `keys` has all of them, the covered ones unchanged. Not beside any other call.
+  void Grow(OpContext& ctx, const Bf16* keys, int64_t count);
 
   int64_t count() const { return count_; }
   int64_t blocks() const { return BlocksOf(count_); }
@@ -145,6 +148,8 @@ class LandmarkSketch {
 
  private:
   static int64_t BlocksOf(int64_t count) { return (count + kSketchBlock - 1) / kSketchBlock; }
+  // Makes room for the codes and errors of `count` keys.
+  void Resize(int64_t count);
   void FindDirections(const std::vector<std::vector<double>>& sample);
   SketchRounded RoundCoarse(std::span<const float> query_end, int8_t* weights) const;
   // Encodes a key. x: the key minus the mean; c: its coordinates along directions. Returns |c - ĉ|
@@ -155,7 +160,7 @@ class LandmarkSketch {
   void Pack(const uint8_t* codes, int64_t block);
 
   const SketchShape shape_;
-  const int64_t count_;
+  int64_t count_ = 0;
   const SketchRows rows_;
   const int64_t dense_;            // the numbers that directions replace: shape_.dense or none
   std::vector<float> mean_;        // [width]

@@ -44,6 +44,7 @@ struct CpuLandmarks::Kept {
   const kernels::LandmarkSketch* sketch() const { return ready.load(std::memory_order_acquire); }
   std::unique_ptr<kernels::LandmarkSketch> made;
   std::atomic<const kernels::LandmarkSketch*> ready{nullptr};
+  bool begun = false;                  // of a sketch, whatever came of it
   std::atomic<bool> making{false};     // keys must stay where they are
   std::atomic<bool> abandoned{false};  // no search uses them any more
 };
@@ -55,8 +56,10 @@ class CpuLandmarks::KeysInRam final : public LandmarkKeys {
   ~KeysInRam() override { kept_->abandoned = true; }
   absl::Status Append(std::span<const Bf16> keys) override {
     MutexLock lock(mutex_);
-    kept_->making.wait(true);
-    kept_->keys.insert(kept_->keys.end(), keys.begin(), keys.end());
+    LargeVector<Bf16>& all = kept_->keys;
+    if (all.capacity() - all.size() < keys.size()) kept_->making.wait(true);
+    all.insert(all.end(), keys.begin(), keys.end());
+    owner_.FollowKeys(kept_);
     return absl::OkStatus();
   }
   absl::Status UseLists(ListedKeys listed) override {
@@ -93,31 +96,56 @@ std::shared_ptr<CpuLandmarks::Kept> CpuLandmarks::MakeKept(
   auto kept = std::make_shared<Kept>();
   kept->keys = std::move(keys);
   kept->lists = std::move(lists);
-  if (!WantsSketch(shape_.width > 0 ? std::ssize(kept->keys) / shape_.width : 0)) return kept;
+  if (WantsSketch(KeysIn(*kept))) BeginSketch(kept);
+  return kept;
+}
+
+int64_t CpuLandmarks::KeysIn(const Kept& kept) const {
+  return shape_.width > 0 ? std::ssize(kept.keys) / shape_.width : 0;
+}
+
+// By one thread beside those that compute: a step that shared a thread with it would wait.
+void CpuLandmarks::BeginSketch(const std::shared_ptr<Kept>& kept) {
   MutexLock lock(maker_mutex_);
   if (maker_ == nullptr) maker_ = std::make_unique<Executor>(1);
+  kept->begun = true;
   kept->making = true;
-  maker_->Post([this, kept] {
+  maker_->Post([this, kept, keys = kept->keys.data(), count = KeysIn(*kept)] {
     const absl::Status made = OrExhausted("a sketch of landmark keys", [&] {
-      MakeSketch(*kept);
+      MakeSketch(*kept, keys, count);
       return absl::OkStatus();
     });
     if (!made.ok()) LogWarning("{}: all keys are read instead", std::string(made.message()));
     kept->making = false;
     kept->making.notify_all();
   });
-  return kept;
 }
 
-// By one thread beside those that compute: a step that shared a thread with it would wait.
-void CpuLandmarks::MakeSketch(Kept& kept) const {
+void CpuLandmarks::FollowKeys(const std::shared_ptr<Kept>& kept) {
+  if (kept->lists != nullptr || !WantsSketch(KeysIn(*kept))) return;
+  if (!kept->begun) {
+    // Where there is no room the next keys would have to wait for the sketch.
+    if (kept->keys.size() < kept->keys.capacity()) BeginSketch(kept);
+    return;
+  }
+  // Whole blocks: fewer keys are read as they are.
+  const int64_t count = KeysIn(*kept) / kernels::kSketchBlock * kernels::kSketchBlock;
+  if (kept->sketch() == nullptr || count <= kept->made->count()) return;
+  const absl::Status grown = OrExhausted("a sketch of landmark keys", [&] {
+    kernels::OpContext ctx;
+    kept->made->Grow(ctx, kept->keys.data(), count);
+    return absl::OkStatus();
+  });
+  if (!grown.ok()) LogWarning("{}: the last keys are read instead", std::string(grown.message()));
+}
+
+void CpuLandmarks::MakeSketch(Kept& kept, const Bf16* keys, int64_t count) const {
   if (kept.abandoned) return;
-  const int64_t count = std::ssize(kept.keys) / shape_.width;
-  auto sketch = std::make_unique<kernels::LandmarkSketch>(shape_, kept.keys.data(), count);
+  auto sketch = std::make_unique<kernels::LandmarkSketch>(shape_, keys, count);
   kernels::OpContext ctx;
   for (int64_t begin = 0; begin < sketch->blocks(); begin += kEncodeBlocks) {
     if (kept.abandoned) return;
-    sketch->Encode(ctx, kept.keys.data(), begin, std::min(begin + kEncodeBlocks, sketch->blocks()));
+    sketch->Encode(ctx, keys, begin, std::min(begin + kEncodeBlocks, sketch->blocks()));
   }
   kept.made = std::move(sketch);
   kept.ready.store(kept.made.get(), std::memory_order_release);

@@ -1,7 +1,7 @@
 // Landmark keys in RAM, searched by the compute threads. Many keys are kept with a sketch
 // (kernels/landmark_topk/landmark_sketch.h), a fifth of them again in memory: a search then reads
 // little more than that, and finds the same. Sketches are made in the background: until one is
-// there all keys are read.
+// there all keys are read. A sketch grows with keys that are appended, 16 at a time.
 #ifndef RECOLLECT_ENGINE_BACKEND_CPU_CPU_LANDMARKS_H_
 #define RECOLLECT_ENGINE_BACKEND_CPU_CPU_LANDMARKS_H_
 
@@ -71,10 +71,15 @@ class CpuLandmarks final : public LandmarkIndex {
   void Score(kernels::OpContext& ctx, const LandmarkQuery& query, Scan& scan);
 
   bool WantsSketch(int64_t count) const;
+  int64_t KeysIn(const Kept& kept) const;  // 0 where no sketches are made
   // Returns before the sketch is made.
   std::shared_ptr<Kept> MakeKept(LargeVector<Bf16> keys,
                                  std::shared_ptr<const LandmarkLists> lists);
-  void MakeSketch(Kept& kept) const;
+  // Begins a sketch of all keys, once. They must stay where they are while `making`.
+  void BeginSketch(const std::shared_ptr<Kept>& kept);
+  void MakeSketch(Kept& kept, const Bf16* keys, int64_t count) const;
+  // Begins the sketch of keys of which some were just appended, or lets it grow.
+  void FollowKeys(const std::shared_ptr<Kept>& kept);
 
   const std::shared_ptr<ComputeThreads> threads_;
   const kernels::SketchShape shape_;

@@ -31,7 +31,7 @@ struct Tile {
 const SumsOfSketch* SumsAhead::Find(const LandmarkSketch& sketch,
                                     std::span<const float> query) const {
   for (const SumsOfSketch& made : of) {
-    if (made.sketch != &sketch) continue;
+    if (made.sketch != &sketch || made.count != sketch.count()) continue;
     return made.weights == sketch.CoarseWeights(EndOf(query, sketch)) ? &made : nullptr;
   }
   return nullptr;
@@ -59,7 +59,7 @@ std::shared_ptr<std::vector<int32_t>> SketchSummer::Buffer(size_t size) {
 
 SumsOfSketch SketchSummer::Plan(std::shared_ptr<const void> kept, const LandmarkSketch& sketch,
                                 std::span<const float> query_end) {
-  return {std::move(kept), &sketch, sketch.CoarseWeights(query_end),
+  return {std::move(kept), &sketch, sketch.count(), sketch.CoarseWeights(query_end),
           Buffer(static_cast<size_t>(sketch.blocks() * kernels::kSketchBlock))};
 }
 

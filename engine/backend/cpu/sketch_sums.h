@@ -21,6 +21,7 @@ namespace recollect::engine {
 struct SumsOfSketch {
   std::shared_ptr<const void> kept;  // owns the sketch
   const kernels::LandmarkSketch* sketch = nullptr;
+  int64_t count = 0;  // keys that the sketch covered
   std::vector<int8_t> weights;
   std::shared_ptr<std::vector<int32_t>> sums;
 };
@@ -28,7 +29,7 @@ struct SumsOfSketch {
 // The work that a search did for a later one: sums over the sketches of its runs.
 struct SumsAhead final : SearchAhead {
   std::vector<SumsOfSketch> of;
-  // Returns the sums over `sketch` made with the weights of `query`; null: there are none.
+  // Returns the sums over all of `sketch` made with the weights of `query`; null: there are none.
   const SumsOfSketch* Find(const kernels::LandmarkSketch& sketch,
                            std::span<const float> query) const;
 };

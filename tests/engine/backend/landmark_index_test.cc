@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/backend/cpu/sketch_sums.h"
 #include "engine/backend/device/device_landmarks.h"
 #include "engine/backend/landmark_lists.h"
 #include "tests/engine/backend/landmark_index_checks.h"
@@ -23,6 +24,8 @@ using kernels::HostDevice;
 using landmark_checks::Ask;
 using landmark_checks::On;
 using landmark_checks::WithDocuments;
+using ::testing::ElementsAre;
+using ::testing::Ge;
 using ::testing::HasSubstr;
 
 TEST(LandmarkIndexTest, FindsWhatTheCpuFinds) {
@@ -112,6 +115,53 @@ TEST(LandmarkIndexTest, SketchesComeLaterAndKeysMayGoBefore) {
     EXPECT_EQ(found(sketching, *kept), expected);
   }
   const std::unique_ptr<LandmarkKeys> last = *sketching.Keep(keys);  // its sketch is never used
+}
+
+// As a session's own keys, searched after each of them for a while, also with what a search did
+// ahead before the sketch grew.
+TEST(LandmarkIndexTest, AppendedKeysHaveASketchThatGrows) {
+  constexpr int64_t kWidth = 264, kDense = 160, kBefore = 9001, kCount = 9100;
+  const auto threads = std::make_shared<ComputeThreads>(2);
+  CpuLandmarks plain(threads), sketching(threads, {kWidth, kDense});
+  std::vector<Bf16> keys = kernels::NormalBf16(kCount * kWidth, 3);
+  const std::vector<float> u = kernels::Normals(kWidth, 1);
+  for (int64_t at = kBefore; at < kCount; ++at) {  // the later, the better
+    for (int64_t i = 0; i < kWidth; ++i) {
+      const float number =
+          u[static_cast<size_t>(i)] * (1 + 0.01f * static_cast<float>(at - kBefore));
+      keys[static_cast<size_t>(at * kWidth + i)] = Bf16::FromFloat(number);
+    }
+  }
+  const std::unique_ptr<LandmarkKeys> expected = *plain.Keep(keys), kept = *sketching.Keep({});
+  const auto append = [&](int64_t at) {
+    ASSERT_EQ(kept->Append(std::span(keys).subspan(at * kWidth, kWidth)), absl::OkStatus());
+  };
+  for (int64_t at = 0; at < kBefore; ++at) append(at);
+  sketching.AwaitSketches();
+  const auto query_of = [&](const LandmarkKeys& of, int64_t count) {
+    LandmarkQuery query;
+    query.u = u;
+    query.n = 8;
+    query.runs = {{&of, count}};
+    return query;
+  };
+  std::shared_ptr<const SearchAhead> known;
+  std::vector<int64_t> summed;  // keys, each time that sums were made
+  for (int64_t at = kBefore; at < kCount; ++at) {
+    append(at);
+    LandmarkQuery asked = query_of(*kept, at + 1), all = query_of(*expected, at + 1);
+    asked.later = {{u.begin() + kDense, u.end()}};
+    asked.known = known;
+    plain.Search({&all, 1});
+    sketching.Search({&asked, 1});
+    ASSERT_EQ(asked.best, all.best) << at;
+    ASSERT_EQ(asked.ahead.size(), size_t{1});
+    const auto& ahead = dynamic_cast<const SumsAhead&>(*asked.ahead.front());
+    if (ahead.of.empty()) continue;  // those known are of use
+    summed.push_back(ahead.of.front().count);
+    known = asked.ahead.front();
+  }
+  EXPECT_THAT(summed, ElementsAre(Ge(8192), 9008, 9024, 9040, 9056, 9072, 9088));
 }
 
 // What a search does ahead for later queries changes nothing that these find, whether they are what

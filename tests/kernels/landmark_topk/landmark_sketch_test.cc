@@ -174,6 +174,35 @@ TEST(LandmarkSketchTest, ASearchFindsTheSameWithAndWithout) {
   }
 }
 
+// Whatever the keys are that it grows by, and wherever the last block ends before.
+TEST(LandmarkSketchTest, ASketchThatGrewFindsTheSame) {
+  for (const SketchShape& shape : kShapes) {
+    for (const Case& change : Cases()) {
+      constexpr int64_t kCount = 300;
+      std::vector<float> numbers = ModelKeys(shape, kCount);
+      std::vector<float> later(numbers.begin() + 100 * shape.width, numbers.end());
+      change.change(later);
+      std::copy(later.begin(), later.end(), numbers.begin() + 100 * shape.width);
+      Keys all(shape, {numbers.begin(), numbers.begin() + 100 * shape.width});
+      all.keys.clear();
+      for (const float number : numbers) all.keys.push_back(Bf16::FromFloat(number));
+      OpContext growing;
+      for (const int64_t count : {100, 100, 101, 112, 128, 129, 300}) {
+        all.sketch->Grow(growing, all.keys.data(), count);
+        ASSERT_EQ(all.sketch->count(), count);
+        const KeySegment plain{all.keys.data(), count};
+        const KeySegment sketched{all.keys.data(), count, all.sketch.get(), 0};
+        for (const std::vector<float>& query : Queries(shape)) {
+          OpContext ctx;
+          SCOPED_TRACE(absl::StrCat(change.name, ", width ", shape.width, ", ", count));
+          ASSERT_TRUE(SameBits({LandmarkTopK(ctx, query, {&sketched, 1}, 8)},
+                               {LandmarkTopK(ctx, query, {&plain, 1}, 8)}));
+        }
+      }
+    }
+  }
+}
+
 // As a search over many documents by many threads: parts that begin and end anywhere, some keys of
 // them without a sketch, each part with what the others have found.
 TEST(LandmarkSketchTest, PartsOfASearchFindTheSame) {

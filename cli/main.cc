@@ -135,10 +135,12 @@ int Main(int argc, char** argv) {
   return ExitCode(status);
 }
 
+// Opens them before any library does: one makes an eventfd as it is loaded, and would be read as
+// standard input, or printed to.
+__attribute__((section(".preinit_array"),
+               used)) void (*open_standard_descriptors)() = &OpenStandardDescriptors;
+
 }  // namespace
 }  // namespace recollect::cli
 
-int main(int argc, char** argv) {
-  recollect::OpenStandardDescriptors();
-  return recollect::cli::Main(argc, argv);
-}
+int main(int argc, char** argv) { return recollect::cli::Main(argc, argv); }

@@ -295,8 +295,23 @@ CLI::Validator Seconds(double most) {
       absl::StrCat("from 0 to ", most));
 }
 
+namespace {
+
+// As of `--data-dir "$UNSET"`, which would otherwise mean the default.
+absl::Status CheckNotEmpty(const CLI::App& app, int argc, const char* const* argv) {
+  for (const char* flag : {"--data-dir", "--store", "--server", "--model"}) {
+    if (!OnCommandLine(argc, argv, flag) || !app.get_option(flag)->as<std::string>().empty())
+      continue;
+    return absl::InvalidArgumentError(absl::StrCat(flag, ": empty; leave it out for the default"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status ChooseConnection(const CLI::App& app, int argc, const char* const* argv,
                               Options& options) {
+  RETURN_IF_ERROR(CheckNotEmpty(app, argc, argv));
   if (options.server.empty()) return absl::OkStatus();
   const bool server = OnCommandLine(argc, argv, "--server");
   const bool data_dir =

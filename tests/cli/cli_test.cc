@@ -137,6 +137,16 @@ TEST_F(CliTest, OutputThatCannotBeWrittenIsAFailure) {
   EXPECT_THAT(result.err, HasSubstr("cannot write to standard output"));
 }
 
+// Nor does a descriptor that a library opens as it is loaded take the number.
+TEST_F(CliTest, StandardInputThatIsClosedCannotBeRead) {
+  const ProcessResult result =
+      RunProcess({"/bin/sh", "-c",
+                  absl::StrCat("'", RECOLLECT_BINARY, "' --model '", Path("model"),
+                               "' --data-dir :memory: ingest --id none - <&-")});
+  EXPECT_EQ(result.exit_code, kInvalid);
+  EXPECT_THAT(result.err, HasSubstr("standard input: Bad file descriptor"));
+}
+
 TEST_F(CliTest, ATokenlongDocumentCanBeMounted) {
   EXPECT_EQ(Json(Embedded({"ingest", "--id", "one", "--tokens", "-", "--json"}, "42"))["tokens"],
             1);

@@ -149,6 +149,15 @@ TEST_F(WhereCliTest, AStringOfAFileThatIsNotClosedIsNamedWithItsLine) {
   }
 }
 
+// As of a shell's variable that is not set: the default would be somebody's own documents.
+TEST_F(WhereCliTest, AnEmptyNameOnTheCommandLineIsRefused) {
+  for (const char* flag : {"--data-dir", "--store", "--server", "--model"}) {
+    const ProcessResult result = Run({"docs", "list", flag, ""}, "", {"HOME=" + Path("home")});
+    EXPECT_EQ(result.exit_code, kUsage) << flag;
+    EXPECT_THAT(result.err, HasSubstr(absl::StrCat(flag, ": empty")));
+  }
+}
+
 TEST_F(WhereCliTest, ASizeMayHaveAFraction) {
   const auto bytes = [&](const std::string& size) {
     return Json(Run({"stats", "--json", "--model", Path("model"), "--data-dir",

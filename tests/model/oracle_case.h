@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "model/config/config.h"
 #include "model/cpu/cpu_model.h"
 #include "model/weights/safetensors.h"
+#include "tests/support/inner_product.h"
 
 namespace recollect::model {
 
@@ -88,9 +88,7 @@ class OracleCase {
       double key = 0;
       for (size_t row = 0; row < rows; ++row) {
         const auto product = [&](const std::vector<float>& weights) {
-          const std::span channel_weights(&weights[channel * d], d);
-          return std::inner_product(channel_weights.begin(), channel_weights.end(),
-                                    &states[row * d], 0.0);
+          return InnerProduct({&weights[channel * d], d}, {&states[row * d], d});
         };
         const double gate = gate_proj_.empty() ? 0 : 1 / (1 + std::exp(-product(gate_proj_)));
         key = gate * key + (1 - gate) * product(k_proj_);

@@ -6,7 +6,7 @@ namespace recollect::kernels {
 #if defined(RECOLLECT_SIMD)
 namespace {
 
-constexpr ScratchName kSums;
+constexpr ScratchName kSums, kSumsOfChunks;
 
 // Arguments of the op.
 struct Op {
@@ -67,24 +67,73 @@ void AddChunk(const Op& op, const Queries& queries, const float* sums, float wei
   }
 }
 
+// Some queries of a key-value head read all chunks.
+void ReadChunks(OpContext& own, const Op& op, const Queries& queries) {
+  // Codes write sums of a multiple of their step, which divides this.
+  float* sums = own.Floats(kSums, op.code.most_queries * SpanSumsFloats(op.shape.head_dim));
+  for (int64_t e = 0; e < op.count; ++e) {
+    SumChunk(own, op, queries, op.chunks[e], sums);
+    AddChunk(op, queries, sums, op.weights[e]);
+  }
+}
+
+// All queries, divided by key-value heads and into two halves, if there are many.
+void ShareQueries(OpContext& ctx, const Op& op, int64_t queries) {
+  const int64_t step = op.code.query_step;
+  const int64_t half = ((queries + 1) / 2 + step - 1) / step * step;
+  const int64_t some = ctx.has_team() ? std::min(half, op.code.most_queries) : op.code.most_queries;
+  const int kv_heads = op.shape.kv_heads;
+  const int64_t parts = (queries + some - 1) / some * kv_heads;
+  ctx.Share(static_cast<int>(parts), [&](OpContext& own, int part) {
+    const int64_t begin = part / kv_heads * some;
+    ReadChunks(own, op, {part % kv_heads, begin, std::min(begin + some, queries)});
+  });
+}
+
+// Asks for the rows of one head, which lie apart, so that reading them takes no longer than memory
+// needs.
+void AskFor(const Op& op, const MemoryView& chunk, int kv_head) {
+  constexpr int64_t kLine = 64 / sizeof(Bf16);
+  const int64_t dim = op.shape.head_dim, stride = op.shape.kv_heads * dim;
+  for (const Bf16* rows : {chunk.keys, chunk.values}) {
+    for (int64_t row = 0; row < chunk.rows; ++row) {
+      for (int64_t d = 0; d < dim; d += kLine) {
+        __builtin_prefetch(rows + row * stride + kv_head * dim + d);
+      }
+    }
+  }
+}
+
+// So few queries that each thread reads other chunks for them.
+void ShareChunks(OpContext& ctx, const Op& op, int64_t queries) {
+  const int64_t stride = op.code.query_step * SpanSumsFloats(op.shape.head_dim);
+  const int kv_heads = op.shape.kv_heads;
+  const int64_t parts = op.count * kv_heads;
+  float* sums = ctx.Floats(kSumsOfChunks, parts * stride);
+  ctx.Share(static_cast<int>(parts), [&](OpContext& own, int part) {
+    const MemoryView& chunk = op.chunks[part / kv_heads];
+    const int kv_head = part % kv_heads;
+    AskFor(op, chunk, kv_head);
+    SumChunk(own, op, {kv_head, 0, queries}, chunk, sums + part * stride);
+  });
+  for (int part = 0; part < parts; ++part) {
+    AddChunk(op, {part % kv_heads, 0, queries}, sums + part * stride, op.weights[part / kv_heads]);
+  }
+}
+
 }  // namespace
 
 void GcaByPairs(OpContext& ctx, const PairCode& code, const GcaShape& shape, const float* q,
                 int64_t rows, const MemoryView* chunks, const float* weights, int64_t count,
                 float* out) {
+  if (rows == 0) return;
   const Op op{code, shape, q, chunks, weights, count, out};
   const int64_t queries = rows * op.group();
   std::fill_n(out, rows * op.width(), 0.0f);
-  // Codes write sums of a multiple of their step, which divides this.
-  float* sums = ctx.Floats(kSums, code.most_queries * SpanSumsFloats(shape.head_dim));
-  for (int64_t begin = 0; begin < queries; begin += code.most_queries) {
-    for (int kv_head = 0; kv_head < shape.kv_heads; ++kv_head) {
-      const Queries some{kv_head, begin, std::min(begin + code.most_queries, queries)};
-      for (int64_t e = 0; e < count; ++e) {
-        SumChunk(ctx, op, some, chunks[e], sums);
-        AddChunk(op, some, sums, weights[e]);
-      }
-    }
+  if (queries <= code.query_step) {
+    ShareChunks(ctx, op, queries);
+  } else {
+    ShareQueries(ctx, op, queries);
   }
 }
 #endif

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/gemm/gemm_panel.h"
+#include "kernels/gemm/gemm_row.h"
 #include "kernels/gemm/gemm_strips.h"
 #include "kernels/gemm/gemm_tiles.h"
 #include "kernels/gemm/quant_gemm.h"
@@ -43,12 +44,14 @@ struct PackedMatrix::Impl {
   memory weights;
   std::shared_ptr<const std::vector<Strip>> strips;  // for a team; null or empty: one thread
   std::vector<memory> weights_of_strips;
+  bool row_by_vectors = false;           // a row alone, if for a team (gemm_row.h)
   std::vector<float> panels;             // instead of plan and weights (gemm_panel.h)
   std::optional<QuantMatrix> quantized;  // instead of all three
 };
 
 void PackedMatrix::Impl::CutForTeam() {
   strips = StripsFor(*plan, n, k, dtype);
+  row_by_vectors = RowHasBitsOf(*plan, n, k, dtype);
   for (const Strip& strip : *strips) weights_of_strips.push_back(WeightsOf(strip, weights));
 }
 
@@ -197,6 +200,10 @@ void Gemm(OpContext& ctx, const PackedMatrix& weights, const float* x, int64_t r
   const int64_t n = matrix.n, k = matrix.k;
   if (matrix.quantized) return QuantGemm(ctx, *matrix.quantized, x, rows, y);
   if (matrix.plan == nullptr) return RunPanels(ctx, matrix, x, rows, y);
+  if (rows == 1 && matrix.row_by_vectors) {
+    const void* const row = OperandOf(ctx, matrix, x, 1, 1);
+    return GemmRow(ctx, matrix.weights, n, k, static_cast<const Bf16*>(row), y);
+  }
   const bool shared = ctx.has_team() && matrix.weights_of_strips.size() > 1;
   const OneThread one_thread;
   while (rows > 0) {

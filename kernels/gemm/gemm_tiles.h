@@ -75,6 +75,7 @@ class TestProduct {
   TestProduct(int64_t n, int64_t k, DType dtype, const dnnl::memory::desc& layout);
 
   const dnnl::memory& weights() const { return weights_; }
+  const void* row(int at) const { return rows_.data() + at * row_bytes_; }
   // Returns what 64 rows become by tiles of a size with these weights, [64, outputs].
   std::vector<float> Outputs(const Plan& plan, int size, const dnnl::memory& weights,
                              int64_t outputs);

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "kernels/gca/gca_bf16.h"
+#include "tests/kernels/cpu/served_team.h"
 #include "tests/kernels/device/host_device.h"
 #include "tests/kernels/device/op_test.h"
 #include "tests/kernels/gca/gca_cases.h"
@@ -84,6 +85,29 @@ TEST(GcaOfBf16Test, EveryCodeMatchesTheReferenceWithTheSameBitsInAnyBatch) {
         for (int64_t step : {1, 5, 33}) {
           EXPECT_TRUE(SameBits(RunInCallsOf(step, c, in, run), whole)) << "step " << step;
         }
+      }
+    }
+  }
+}
+
+// A thread of a team takes other chunks, of one row, or other heads and rows, of many.
+TEST(GcaOfBf16Test, ATeamComputesTheSameBits) {
+  for (const PairCode& code : PairCodes(DetectIsa())) {
+    for (const int64_t rows : {0, 1, 2, 5, 33, 64}) {
+      const Case c{{6, 2, 64}, rows, {63, 17, 1, 64, 40}};
+      const Inputs in(c, 1, DType::kBf16);
+      const auto run = [&](OpContext& ctx) {
+        Guarded out(rows * in.width);
+        GcaByPairs(ctx, code, c.shape, in.q.data(), rows, in.chunks.data(), in.weights.data(),
+                   in.count(), out.data());
+        return out.values();
+      };
+      OpContext alone;
+      const std::vector<float> expected = run(alone);
+      for (const int servers : {1, 3}) {
+        SCOPED_TRACE(absl::StrCat(code.name, ", ", rows, " rows, ", servers, " servers"));
+        ServedTeam team(servers);
+        EXPECT_TRUE(SameBits(run(team.leader()), expected));
       }
     }
   }

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "kernels/gemm/gemm_panel.h"
+#include "kernels/gemm/gemm_row.h"
 #include "kernels/gemm/gemm_strips.h"
 #include "tests/kernels/cpu/kernel_test_util.h"
 #include "tests/kernels/cpu/served_team.h"
@@ -153,6 +154,46 @@ TEST(GemmTest, WeightsForATeamHaveStrips) {
                 ElementsAre(128, 128, 128, 128, 64));
     EXPECT_THAT(StripOutputs(*StripsFor(*PlanFor(192, 576, dtype), 192, 576, dtype)),
                 ElementsAre(128, 64));
+  }
+}
+
+// With AMX, oneDNN multiplies single bf16 rows without it, in another order, so that none is used.
+bool OneDnnMultipliesByAmx() {
+  const Shape shape{256, 256};
+  return Bf16Supported() &&
+         GemmTileRows(Pack(Normals(shape.n * shape.k, 1), shape, DType::kBf16)).back() != 1;
+}
+
+// A slow fallback must not go unnoticed where vectors are known to agree.
+TEST(GemmTest, VectorsMultiplyARowOfWeightsForATeam) {
+  if (DetectIsa() != Isa::kAvx512 || !OneDnnMultipliesByAmx()) GTEST_SKIP() << "needs AMX";
+  const DType dtype = DType::kBf16;
+  EXPECT_TRUE(RowHasBitsOf(*PlanFor(576, 576, dtype), 576, 576, dtype));
+  EXPECT_TRUE(RowHasBitsOf(*PlanFor(192, 576, dtype), 192, 576, dtype));
+  EXPECT_FALSE(RowHasBitsOf(*PlanFor(100, 576, dtype), 100, 576, dtype));
+  EXPECT_FALSE(RowHasBitsOf(*PlanFor(128, 80, dtype), 128, 80, dtype));
+}
+
+// AMX takes denormal numbers for 0: weights, rows, products and sums.
+TEST(GemmTest, ARowOfSmallNumbersHasTheSameBitsAloneAndAmongOthers) {
+  if (!Bf16Supported()) GTEST_SKIP() << "needs bf16";
+  const Shape shape{128, 64};
+  const int64_t rows = 16;
+  for (const float size : {1e-18f, 1e-19f, 1e-20f, 1e-38f}) {
+    SCOPED_TRACE(size);
+    std::vector<float> weights = Normals(shape.n * shape.k, 1), x = Normals(rows * shape.k, 2);
+    for (float& weight : weights) weight *= size;
+    for (float& number : x) number *= std::min(1.0f, 1e-38f / size);
+    const auto matrix =
+        PackedMatrix::Create(weights.data(), shape.n, shape.k, DType::kBf16, /*for_team=*/true);
+    ASSERT_TRUE(matrix.ok()) << matrix.status();
+    OpContext ctx;
+    std::vector<float> together(rows * shape.n), alone(rows * shape.n);
+    Gemm(ctx, *matrix, x.data(), rows, together.data());
+    for (int64_t r = 0; r < rows; ++r) {
+      Gemm(ctx, *matrix, &x[r * shape.k], 1, &alone[r * shape.n]);
+    }
+    EXPECT_TRUE(SameBits(alone, together));
   }
 }
 

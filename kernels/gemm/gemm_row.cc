@@ -1,0 +1,85 @@
+#include "kernels/gemm/gemm_row.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "base/sync/mutex.h"
+#include "kernels/gemm/row_outputs.h"
+
+namespace recollect::kernels {
+namespace {
+
+#if defined(RECOLLECT_SIMD)
+
+bool LiesInBlocks(const dnnl::memory::desc& weights, int64_t k) {
+  const dnnl_blocking_desc_t& layout = weights.data.format_desc.blocking;
+  const auto has = [&](int at, int dim, int64_t size) {
+    return layout.inner_idxs[at] == dim && layout.inner_blks[at] == size;
+  };
+  return weights.data.format_kind == dnnl_blocked && weights.data.offset0 == 0 &&
+         layout.inner_nblks == 3 && has(0, 0, kRowDepth / 2) && has(1, 1, kRowBlock) &&
+         has(2, 0, 2) && layout.strides[0] == kRowDepth * kRowBlock &&
+         layout.strides[1] == k * kRowBlock;
+}
+
+bool TestRowsAgree(const Plan& plan, int64_t n, int64_t k, DType dtype) {
+  TestProduct test(n, k, dtype, plan.weights);
+  int size = 0;
+  while (!plan.tiles[size].usable) ++size;
+  const std::vector<float> expected = test.Outputs(plan, size, test.weights(), n);
+  OpContext ctx;
+  std::vector<float> y(static_cast<size_t>(n));
+  for (int row = 0; row < kTileRows[kReferenceTile]; ++row) {
+    GemmRow(ctx, test.weights(), n, k, static_cast<const Bf16*>(test.row(row)), y.data());
+    if (std::memcmp(y.data(), expected.data() + row * n, y.size() * sizeof(float)) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+#endif
+
+}  // namespace
+
+#if defined(RECOLLECT_SIMD)
+
+bool RowHasBitsOf(const Plan& plan, int64_t n, int64_t k, DType dtype) {
+  if (dtype != DType::kBf16 || DetectIsa() != Isa::kAvx512 || n % kRowBlock != 0 ||
+      k % kRowDepth != 0 || !LiesInBlocks(plan.weights, k)) {
+    return false;
+  }
+  static auto* const mutex = new Mutex;
+  static auto* const known = new std::map<std::tuple<int64_t, int64_t>, bool>;
+  MutexLock lock(*mutex);
+  const auto [found, is_new] = known->try_emplace({n, k}, false);
+  if (is_new) found->second = TestRowsAgree(plan, n, k, dtype);
+  return found->second;
+}
+
+void GemmRow(OpContext& ctx, const dnnl::memory& weights, int64_t n, int64_t k, const Bf16* x,
+             float* y) {
+  const auto* const numbers = static_cast<const uint16_t*>(weights.get_data_handle());
+  const int64_t last = n / kRowBlock - 1, half = kRowBlock / 2;
+  // The last block is cut, so that two threads have as much to do with an odd number of blocks.
+  ctx.Share(static_cast<int>(last + 2), [&](OpContext&, int part) {
+    const int64_t block = std::min<int64_t>(part, last), first = part > last ? half : 0;
+    avx512::MultiplyRow({.weights = numbers + block * kRowBlock * k + first * 2,
+                         .x = reinterpret_cast<const uint16_t*>(x),
+                         .k = k,
+                         .outputs = block < last ? kRowBlock : half},
+                        y + block * kRowBlock + first);
+  });
+}
+
+#else
+
+bool RowHasBitsOf(const Plan&, int64_t, int64_t, DType) { return false; }
+void GemmRow(OpContext&, const dnnl::memory&, int64_t, int64_t, const Bf16*, float*) {}
+
+#endif
+
+}  // namespace recollect::kernels

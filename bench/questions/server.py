@@ -139,10 +139,10 @@ class Server:
             raise ServerError(0, f"the upload of {path} was cut short: {error or type(error).__name__}") from error
         raise ServerError(0, f"the upload of {path} was cut short")
 
-    def ask(self, model, prompt, max_tokens, **fields):
-        """What is said to one prompt, greedily. Besides "said", "finish" ("stop" or "length"), "citations" and counts of tokens: "first_s", seconds
-        from the request to the first text, and "token_s", seconds a token after it (None where there is no second token)."""
-        body = {"model": model, "messages": [{"role": "user", "content": prompt}], "temperature": 0, "max_tokens": max_tokens, "stream": True,
+    def ask(self, model, prompt, max_tokens, before=(), **fields):
+        """What is said to one prompt, greedily, after the messages `before`. Besides "said", "finish" ("stop" or "length"), "citations" and counts of tokens:
+        "first_s", seconds from the request to the first text, and "token_s", seconds a token after it (None where there is no second token)."""
+        body = {"model": model, "messages": [*before, {"role": "user", "content": prompt}], "temperature": 0, "max_tokens": max_tokens, "stream": True,
                 "stream_options": {"include_usage": True}, **fields}
         begin = time.perf_counter()
         response = self.open("POST", "/v1/chat/completions", json.dumps(body).encode())

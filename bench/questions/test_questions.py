@@ -11,6 +11,7 @@ import unittest
 import urllib.parse
 import zlib
 
+import follow_ups
 import papers
 import questions
 import scores
@@ -328,6 +329,31 @@ class RunTest(unittest.TestCase):
             self.assertIn("no chat template", run(self.folder, server)[1])
         self.assertIn("no answer from http://127.0.0.1:1", run(self.folder, None)[1])
         self.assertFalse(pathlib.Path(self.folder / "nowhere").exists())
+
+
+class FollowUps(unittest.TestCase):
+    def test_their_answers_stand_in_documents_of_their_half(self):
+        folder = questions.ROOT / "train/memory/qa"
+        for half in papers.HALVES:
+            documents, rows = papers.Papers(folder, half).documents, follow_ups.read_follow_ups(half)
+            self.assertGreaterEqual(len(rows), 30)
+            for row in rows:
+                self.assertTrue(scores.contains(documents[row["document"]], row["a"]), row)
+
+    def test_only_two_ways_have_a_conversation_and_two_repeat_the_question_before(self):
+        row = {"before": ["Who came?", "Nils."], "q": "And when?"}
+        said = {way: follow_ups.messages(way, row) for way in follow_ups.WAYS}
+        self.assertEqual([len(before) for before, _ in said.values()], [2, 2, 0, 0])
+        self.assertEqual([last for _, last in said.values()], ["And when?", "Who came? And when?", "Who came? And when?", "And when?"])
+
+    def test_each_is_asked_in_all_ways_with_the_documents_mounted(self):
+        with script(modes=()) as server, tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as out:
+            follow_ups.main(["--server", f"http://127.0.0.1:{server.server_address[1]}", "--qa", str(folder_of_papers(folder)), "--limit", "1"])
+            first = follow_ups.read_follow_ups("choosing")[0]
+            before = first["before"][0]
+            self.assertEqual([asked for _, asked in server.asked], [before, before, f"{before} {first['q']}", first["q"]])
+            self.assertIn(f"questions/{name_of('choosing')}", server.uploads)
+        self.assertIn("| joined | 1 | 0 % (0–79) | 0 % (0–79) | 0 % (0–79) | 100 % (21–100) |", out.getvalue())
 
 
 if __name__ == "__main__":

@@ -2,10 +2,11 @@
 
     pip install ./client/python
     python3 bench/service/sessions.py build/release/bin/recollect --text books.txt
+    for binary in old/recollect new/recollect; do python3 bench/service/sessions.py $binary --text books.txt --data-dir DIR --cases 1 2 --rounds 1; done
 
 So many generations run at the same time, each in a session of its own that mounts a document of its own: with nothing else; while a text is ingested; while
 one more client asks documents that nobody has read before; and while a prompt of 2048 tokens is read. All cases are taken in turns, and what is printed is the
-median of the rounds. The client is one process of asyncio on the same cores; a token is a message of its own.
+median of the rounds. Documents in DIR are kept for the next run with the same text and sessions. The client is one process of asyncio on the same cores; a token is a message of its own.
 """
 import argparse
 import asyncio
@@ -47,13 +48,16 @@ class Bench:
         self.tokens, self.data, self.random = arguments.tokens, data, random.Random(1)
         self.text = arguments.text.read_text(encoding="utf-8")
         names = [f"d{i}" for i in range(max(arguments.sessions))] + [f"cold{i}" for i in range(COLD)]
+        self.cases = [CASES[number - 1] for number in arguments.cases]
         if len(self.text) < 2 * DOCUMENT_CHARACTERS:
             raise SystemExit(f"{arguments.text}: {len(self.text)} characters, {2 * DOCUMENT_CHARACTERS} are needed")
         step = (len(self.text) - DOCUMENT_CHARACTERS) // len(names)
         self.pieces = {name: self.text[i * step:][:DOCUMENT_CHARACTERS] for i, name in enumerate(names)}
         with Server(arguments.binary, arguments.model, data) as server:
+            there = {document.id for document in server.client.documents()}
             for name, piece in self.pieces.items():
-                server.client.ingest(piece, id=name)
+                if name not in there and (CASES[2] in self.cases or not name.startswith("cold")):
+                    server.client.ingest(piece, id=name)
         drop_page_cache(data)
 
     def prompt(self, name, size):
@@ -76,6 +80,7 @@ class Bench:
                 beside = asyncio.create_task(self.ask_from_disk(client))
             if beside is not None:
                 await asyncio.sleep(0.5)
+            ingested = server.client.stats().ingested_tokens
             before = server.cpu_s(), sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
             begin = time.perf_counter()
             asked = [asyncio.create_task(answer(client, self.prompt(f"d{i}", PROMPT), f"d{i}", self.tokens)) for i in range(count)]
@@ -85,6 +90,7 @@ class Bench:
                 first_s, _ = await answer(client, self.prompt("d0", LONG_PROMPT), "d0", 1)
             answers = await asyncio.gather(*asked)
             after = server.cpu_s(), sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+            ingested = (server.client.stats().ingested_tokens - ingested) / (time.perf_counter() - begin)
             if beside is not None:
                 if beside.done():
                     raise SystemExit(f"{case}: ended before the sessions; take more text or fewer tokens")
@@ -100,6 +106,7 @@ class Bench:
                 "first token, median ms": 1e3 * statistics.median(first for first, _ in answers), "the last one's ms": 1e3 * max(first for first, _ in answers),
                 "fastest to slowest session": min(spans) / max(spans), "server, CPU ms a token": 1e3 * (after[0] - before[0]) / number,
                 "client, CPU ms a token": 1e3 * (after[1] - before[1]) / number,
+                **({"ingest, tokens/s": ingested} if case == CASES[1] else {}),
                 **({"first token of a prompt of 2048 tokens, ms": 1e3 * first_s} if first_s is not None else {})}
 
 
@@ -111,15 +118,18 @@ def main():
     parser.add_argument("--sessions", type=int, nargs="+", default=[1, 4, 16, 64])
     parser.add_argument("--tokens", type=int, default=400, help="of each answer")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--cases", type=int, nargs="+", choices=range(1, len(CASES) + 1), default=range(1, len(CASES) + 1),
+                        help="numbers: " + "; ".join(f"{i + 1}: {case}" for i, case in enumerate(CASES)))
+    parser.add_argument("--data-dir", type=pathlib.Path, help="keeps the documents there; otherwise they go away with the run")
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
     found = {}
     with tempfile.TemporaryDirectory() as folder:
-        data = pathlib.Path(folder) / "data"
+        data = arguments.data_dir or pathlib.Path(folder) / "data"
         bench = Bench(arguments, data)
         with Server(arguments.binary, arguments.model, data) as server:
             for turn in range(arguments.rounds + 1):
-                for case in CASES:
+                for case in bench.cases:
                     for count in arguments.sessions:
                         row = asyncio.run(bench.run(server, case, count))
                         if turn > 0:  # the first one warms up
@@ -127,7 +137,7 @@ def main():
                 print(f"round {turn} of {arguments.rounds}", file=sys.stderr, flush=True)
     print(f"{machine()}; {arguments.tokens} tokens an answer, the median of {arguments.rounds} rounds\n")
     summary = {}
-    for case in CASES:
+    for case in bench.cases:
         names = list(found[case, arguments.sessions[0]][0])
         print(f"| {case}: sessions | " + " | ".join(names) + " |\n|" + "---|" * (len(names) + 1))
         for count in arguments.sessions:

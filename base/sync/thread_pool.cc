@@ -45,17 +45,18 @@ class ForJob final : public Job {
   const std::function<void(int64_t, int)>& body_;
 };
 
-// A row runs one column at a time, and never gets ahead of the row before it; `then` is one column
-// more, in which rows do not wait for each other. The earliest ready row goes first, which keeps
-// the front narrow and its state in cache.
+// A row runs one column at a time, and never gets ahead of the row before it unless it is free;
+// `then` is one column more, in which rows do not wait for each other. The earliest ready row goes
+// first, which keeps the front narrow and its state in cache.
 class WavefrontJob final : public Job {
  public:
   WavefrontJob(int64_t rows, int64_t columns,
                const std::function<void(int64_t, int64_t, int)>& body,
-               const std::function<void(int64_t, int)>& then)
+               const std::function<void(int64_t, int)>& then, int64_t free_rows)
       : Job(rows * (columns + (then ? 1 : 0))),
         ordered_(columns),
         columns_(columns + (then ? 1 : 0)),
+        free_rows_(free_rows),
         done_(rows, 0),
         running_(rows, false),
         body_(body),
@@ -82,17 +83,17 @@ class WavefrontJob final : public Job {
   int64_t rows() const { return static_cast<int64_t>(done_.size()); }
   bool Ready(int64_t row) const {
     return !running_[row] && done_[row] < columns_ &&
-           (row == 0 || done_[row] == ordered_ || done_[row - 1] > done_[row]);
+           (row == 0 || row <= free_rows_ || done_[row] == ordered_ || done_[row - 1] > done_[row]);
   }
   int64_t FirstReady() const {
     for (int64_t row = first_; row < rows(); ++row) {
       if (Ready(row)) return row;
-      if (done_[row] == 0) break;  // no later row can have started
+      if (done_[row] == 0 && row >= free_rows_) break;  // no later row can have started
     }
     return -1;
   }
 
-  const int64_t ordered_, columns_;
+  const int64_t ordered_, columns_, free_rows_;
   int64_t first_ = 0;  // rows before it are complete
   std::vector<int64_t> done_;
   std::vector<bool> running_;
@@ -220,9 +221,10 @@ void ThreadPool::ParallelFor(int64_t count,
 
 void ThreadPool::Wavefront(int64_t rows, int64_t columns,
                            const std::function<void(int64_t row, int64_t column, int worker)>& body,
-                           const std::function<void(int64_t row, int worker)>& then) {
+                           const std::function<void(int64_t row, int worker)>& then,
+                           int64_t free_rows) {
   if (rows <= 0 || columns <= 0) return;
-  WavefrontJob job(rows, columns, body, then);
+  WavefrontJob job(rows, columns, body, then, free_rows);
   state_->RunJob(&job);
 }
 

@@ -30,10 +30,11 @@ class ThreadPool {
   // Runs body(row, column, worker) over a grid so that (row, column) starts after (row - 1, column)
   // and (row, column - 1): the wavefront of slices (rows) and layers (columns) in design section 3.
   // then(row, worker), if given, starts after the row's last column and does not wait for another
-  // row's `then`.
+  // row's `then`. The first `free_rows` rows and the one after them wait for no other row.
   void Wavefront(int64_t rows, int64_t columns,
                  const std::function<void(int64_t row, int64_t column, int worker)>& body,
-                 const std::function<void(int64_t row, int worker)>& then = nullptr);
+                 const std::function<void(int64_t row, int worker)>& then = nullptr,
+                 int64_t free_rows = 0);
 
  private:
   struct State;

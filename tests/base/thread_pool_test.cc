@@ -92,6 +92,29 @@ TEST(ThreadPoolTest, WhatFollowsAWavefrontsRowWaitsForNoOtherRow) {
   }
 }
 
+TEST(ThreadPoolTest, FreeRowsOfAWavefrontWaitForNoOtherRow) {
+  constexpr int64_t kRows = 6, kColumns = 2, kFree = 3;
+  for (int threads : {1, 2, 4}) {
+    ThreadPool pool(threads);
+    std::vector<int> done(kRows, 0);
+    std::atomic<int> early{0};
+    absl::Notification second;
+    pool.Wavefront(
+        kRows, kColumns,
+        [&](int64_t row, int64_t column, int) {
+          if (row > kFree && done[row - 1] <= column) ++early;
+          if (row == 1 && column == 0) second.Notify();
+          if (row == 0 && column == 0 && threads > 1) {
+            EXPECT_TRUE(second.WaitForNotificationWithTimeout(absl::Minutes(1)));
+          }
+          ++done[row];
+        },
+        /*then=*/nullptr, kFree);
+    EXPECT_EQ(early, 0);
+    EXPECT_EQ(done, std::vector<int>(kRows, kColumns));
+  }
+}
+
 TEST(ThreadPoolTest, CallersOfDifferentKindsShareThePool) {
   ThreadPool pool(2);
   std::atomic<int64_t> cells{0}, items{0};

@@ -7,11 +7,16 @@
 namespace recollect::engine {
 namespace {
 
-// Pieces of at most this many rows share lanes with others (decode, mostly); 16 rows run at 98 % of
-// the GEMM's ceiling, so longer lanes would gain nothing and leave other threads idle.
-constexpr int64_t kLaneRows = 16;
+// Pieces of at most this many rows share lanes with others (decode, mostly).
+constexpr int64_t kShortPiece = 16;
+// Each lane reads all weights, more bytes than a core's cache has, so lanes take the rows of many
+// sessions; more rows than these would gain little.
+constexpr int64_t kLaneRows = 64;
 // Fewer rows than this in a lane cost nearly the same as this many: not worth another lane.
 constexpr int64_t kSmallestLane = 4;
+// A team shares each product of a lane of at most so many rows, and the weights come from memory
+// once.
+constexpr int64_t kTeamRows = 16;
 
 }  // namespace
 
@@ -25,34 +30,36 @@ void CpuLanes::Run(std::span<PieceRows* const> pieces, int first_layer, int coun
   } else if (lane_count_ == 1) {
     run_alone(0);
   } else {
-    threads_.pool.Wavefront(static_cast<int64_t>(lane_count_), count,
-                            [&](int64_t lane, int64_t column, int worker) {
-                              RunLayer(lanes_[static_cast<size_t>(lane)],
-                                       first_layer + static_cast<int>(column), group, worker);
-                            });
+    threads_.pool.Wavefront(
+        static_cast<int64_t>(lane_count_), count,
+        [&](int64_t lane, int64_t column, int worker) {
+          RunLayer(lanes_[static_cast<size_t>(lane)], first_layer + static_cast<int>(column), group,
+                   worker);
+        },
+        /*then=*/nullptr, static_cast<int64_t>(short_lanes_));
   }
   for (size_t i = 0; i < lane_count_; ++i) ScatterRows(lanes_[i]);
 }
 
 // Segments of one piece stand in their order, in one lane or in one lane each, and the wavefront
 // runs a layer of a lane after the same layer of the lanes before it: each layer's state advances
-// in order.
+// in order. Lanes of short pieces share no state, so they wait for none.
 void CpuLanes::Build(std::span<PieceRows* const> pieces) {
   lane_count_ = 0;
-  const auto is_short = [](const PieceRows* piece) { return piece->rows() <= kLaneRows; };
+  const auto is_short = [](const PieceRows* piece) { return piece->rows() <= kShortPiece; };
   int64_t short_rows = 0;
   for (const PieceRows* piece : pieces) short_rows += is_short(piece) ? piece->rows() : 0;
   const int64_t share = (short_rows + threads_.pool.threads() - 1) / threads_.pool.threads();
-  int64_t capacity = std::clamp((share + kSmallestLane - 1) / kSmallestLane * kSmallestLane,
-                                kSmallestLane, kLaneRows);
-  // A team shares each product of one lane, and its weights come from memory once.
-  if (model_.shares_products()) capacity = kLaneRows;
+  const int64_t capacity =
+      std::clamp((share + kSmallestLane - 1) / kSmallestLane * kSmallestLane,
+                 model_.shares_products() ? kTeamRows : kSmallestLane, kLaneRows);
   Lane* lane = nullptr;
   for (PieceRows* piece : pieces) {
     if (!is_short(piece)) continue;
     if (lane == nullptr || lane->rows + piece->rows() > capacity) lane = &NewLane();
     for (const Segment& segment : piece->segments) Add(*lane, *piece, segment);
   }
+  short_lanes_ = lane_count_;
   for (PieceRows* piece : pieces) {
     if (is_short(piece)) continue;
     for (const Segment& segment : piece->segments) Add(NewLane(), *piece, segment);

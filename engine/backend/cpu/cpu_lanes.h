@@ -51,6 +51,7 @@ class CpuLanes {
   ComputeThreads& threads_;
   std::vector<Lane> lanes_;  // the first lane_count_ are in use; the others keep their memory
   size_t lane_count_ = 0;
+  size_t short_lanes_ = 0;  // the first lanes, of short pieces
 };
 
 }  // namespace recollect::engine

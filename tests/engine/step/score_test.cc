@@ -164,6 +164,31 @@ TEST(ScoreTest, RowsHaveTheSameBitsInAnyBatchAtAnyPlaceOnAnyThreads) {
   }
 }
 
+// So many that threads take more rows of several sessions together than one session ever has.
+TEST(ScoreTest, RowsOfManySessionsHaveTheBitsThatTheyHaveAlone) {
+  constexpr int kRequests = 150;
+  for (const int threads : {1, 2}) {
+    TestOptions options = SmallOptions();
+    options.threads = threads;
+    options.prefill_slice_tokens = 8 * kRequests;
+    options.max_batch = options.max_sessions = options.max_queued = 2 * kRequests;
+    auto engine = MakeEngine(options);
+    ASSERT_TRUE(IngestTokens(*engine, "doc", SampleTokens(900, 1)).ok());
+    std::vector<ScoreRequest> requests(kRequests);
+    std::vector<std::vector<float>> expected(kRequests), together;
+    for (int i = 0; i < kRequests; ++i) {
+      requests[i].prompt.tokens = SampleTokens(2 + i % 3, 20 + i);
+      if (i % 2 == 0) requests[i].session_options.mounts = {"doc"};
+      requests[i].flush_after = {1};
+      std::vector<std::vector<float>> alone;
+      ScoreTogether(*engine, {requests[i]}, &alone);
+      expected[i] = alone[0];
+    }
+    EXPECT_GT(ScoreTogether(*engine, requests, &together), 2 * kRequests) << "not one batch";
+    EXPECT_EQ(together, expected) << threads << " threads";
+  }
+}
+
 TEST(ScoreTest, PiecesInAnOpenSessionHaveTheBitsOfTheWhole) {
   for (const int64_t slice : {1, 50, 64, 500}) {
     TestOptions options = SmallOptions();

@@ -45,12 +45,30 @@ endfunction()
 
 # A test runs once for each time it is compiled: optimising it costs more than it saves. Test code has the address sanitizer alone: the
 # one for undefined behaviour would double its compile time. OpenMP and -pthread, which some libraries bring, go to all: a precompiled
-# header serves equal flags only.
+# header serves equal flags only. A library of tests that computes much is optimised: recollect_test_flags(TARGET -O1).
 function(recollect_test_flags TARGET)
+  set(level -O0)
+  if(ARGN)
+    set(level ${ARGN})
+  endif()
   target_link_libraries(${TARGET} PRIVATE OpenMP::OpenMP_CXX)
-  target_compile_options(${TARGET} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O0 -pthread>)
+  target_compile_options(${TARGET} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${level} -pthread>)
   if(RECOLLECT_SANITIZE)
     target_compile_options(${TARGET} PRIVATE -fno-sanitize=undefined)
+  endif()
+endfunction()
+
+# Compiles a test, or what tests share, with these flags and headers.
+function(recollect_test_support TARGET)
+  recollect_test_flags(${TARGET})
+  recollect_test_headers()
+  target_link_libraries(${TARGET} PRIVATE GTest::gmock)
+  target_precompile_headers(${TARGET} REUSE_FROM recollect_test_headers)
+endfunction()
+
+function(recollect_test_linker TARGET)
+  if(RECOLLECT_LLD)
+    target_link_options(${TARGET} PRIVATE -fuse-ld=lld)
   endif()
 endfunction()
 
@@ -78,10 +96,9 @@ function(recollect_test)
   if(CMAKE_CURRENT_SOURCE_DIR MATCHES "/tests/kernels$")
     target_compile_options(${ARG_NAME} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
   else()
-    recollect_test_flags(${ARG_NAME})
-    recollect_test_headers()
-    target_precompile_headers(${ARG_NAME} REUSE_FROM recollect_test_headers)
+    recollect_test_support(${ARG_NAME})
   endif()
+  recollect_test_linker(${ARG_NAME})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} recollect_own_temp_dir GTest::gmock GTest::gtest_main recollect_options)
   # The longest start first.
   set(cost 0)

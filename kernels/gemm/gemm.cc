@@ -25,6 +25,9 @@ using dnnl::memory;
 // Outputs of a part that a thread of a team takes: several panels.
 constexpr int64_t kPanelOutputsShared = 4 * kPanelColumns;
 
+// Rows that our own code for AMX takes at once: in bf16 they leave room in the second-level cache.
+constexpr int64_t kMostAmxRows = 256;
+
 constexpr ScratchName kRoundedRows, kPaddedRows, kPaddedOutputs, kStripOutputs;
 
 bool OneDnnIsAtLeast(dnnl::cpu_isa isa) {
@@ -153,6 +156,22 @@ void RunWhole(OpContext& ctx, const PackedMatrix::Impl& matrix, const float* x, 
   if (out != y) std::memcpy(y, out, rows * matrix.n * sizeof(float));
 }
 
+// All rows, in equal parts.
+void RunAmx(OpContext& ctx, const PackedMatrix::Impl& matrix, const float* x, int64_t rows,
+            float* y) {
+  const int64_t parts = (rows + kMostAmxRows - 1) / kMostAmxRows;
+  for (int64_t part = 0; part < parts; ++part) {
+    const int64_t first = part * rows / parts, some = (part + 1) * rows / parts - first;
+    const void* operand = OperandOf(ctx, matrix, x + first * matrix.k, some, some);
+    matrix.plan->by_amx({.x = static_cast<const uint16_t*>(operand),
+                         .rows = some,
+                         .weights = static_cast<uint16_t*>(matrix.weights.get_data_handle()),
+                         .n = matrix.n,
+                         .k = matrix.k,
+                         .y = y + first * matrix.n});
+  }
+}
+
 // The outputs of one strip, tile by tile.
 void RunStrip(OpContext& own, const PackedMatrix::Impl& matrix, size_t at, const char* operand,
               int64_t rows, float* y) {
@@ -205,6 +224,9 @@ void Gemm(OpContext& ctx, const PackedMatrix& weights, const float* x, int64_t r
     return GemmRow(ctx, matrix.weights, n, k, static_cast<const Bf16*>(row), y);
   }
   const bool shared = ctx.has_team() && matrix.weights_of_strips.size() > 1;
+  if (matrix.plan->by_amx != nullptr && rows >= kAmxRows && !shared) {
+    return RunAmx(ctx, matrix, x, rows, y);
+  }
   const OneThread one_thread;
   while (rows > 0) {
     const int64_t padded = kTileRows[SizeFor(*matrix.plan, rows)], some = std::min(rows, padded);

@@ -3,10 +3,11 @@
 // Same rows, same bits: a row's result does not depend on how many rows came with it, on its place
 // among them, or on threads. Products are computed by oneDNN in tiles of 64, 16, 8, 4 or 1 rows, K
 // never split; when a shape of weights is first met, the tile sizes are compared bit by bit on test
-// numbers, and a size that differs from the 16-row tile is never used for that shape. Below
-// AVX-512 our own fp32 kernel takes over (gemm_panel.h says why). Quantised weights have kernels of
-// their own (quant_gemm.h), whose bits are the same on every instruction set, too. This is the
-// mechanism behind "same tokens" (design section 4).
+// numbers, and a size that differs from the 16-row tile is never used for that shape. So is our own
+// code for 16 rows of bf16 and more on AMX (gemm_amx.h). Below AVX-512 our own fp32 kernel takes
+// over (gemm_panel.h says why). Quantised weights have kernels of their own (quant_gemm.h), whose
+// bits are the same on every instruction set, too. This is the mechanism behind "same tokens"
+// (design section 4).
 #ifndef RECOLLECT_KERNELS_GEMM_GEMM_H_
 #define RECOLLECT_KERNELS_GEMM_GEMM_H_
 

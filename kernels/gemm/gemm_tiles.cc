@@ -2,7 +2,9 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <new>
 #include <tuple>
@@ -13,6 +15,10 @@
 #include "kernels/cpu/convert.h"
 
 namespace recollect::kernels {
+namespace avx512 {
+MultiplyAmx MultiplyBf16ByTiles;
+}  // namespace avx512
+
 namespace {
 
 using dnnl::memory;
@@ -83,11 +89,47 @@ void KeepAgreeingTiles(int64_t n, int64_t k, DType dtype, Plan& plan) {
   }
 }
 
+// Whether weights lie as gemm_amx.h says.
+bool LieForAmx(int64_t n, int64_t k, const memory::desc& weights) {
+  constexpr int64_t kPairs = kAmxDepth / 2, kInner[] = {kPairs, kAmxPanel, 2}, kAxes[] = {0, 1, 0};
+  if (n % kAmxPanel != 0 || k % kAmxDepth != 0) return false;
+  const dnnl_blocking_desc_t& layout = weights.data.format_desc.blocking;
+  return weights.data.format_kind == dnnl_blocked && weights.data.offset0 == 0 &&
+         layout.inner_nblks == std::ssize(kInner) &&
+         std::equal(std::begin(kInner), std::end(kInner), layout.inner_blks) &&
+         std::equal(std::begin(kAxes), std::end(kAxes), layout.inner_idxs) &&
+         layout.strides[0] == kAmxDepth * kAmxPanel && layout.strides[1] == k * kAmxPanel;
+}
+
+// Uses our own code where it knows the layout and has the bits of the reference tile.
+void TryAmx([[maybe_unused]] int64_t n, [[maybe_unused]] int64_t k, [[maybe_unused]] DType dtype,
+            [[maybe_unused]] Plan& plan) {
+#if defined(RECOLLECT_SIMD)
+  if (dtype != DType::kBf16 || !LieForAmx(n, k, plan.weights)) return;
+  // oneDNN also asks the operating system for AMX's registers.
+  const auto need = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_amx);
+  if ((static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & need) != need) return;
+  TestProduct test(n, k, dtype, plan.weights);
+  std::vector<float> actual(static_cast<size_t>(kRows * n));
+  avx512::MultiplyBf16ByTiles({.x = static_cast<const uint16_t*>(test.row(0)),
+                               .rows = kRows,
+                               .weights = static_cast<uint16_t*>(test.weights().get_data_handle()),
+                               .n = n,
+                               .k = k,
+                               .y = actual.data()});
+  const std::vector<float> expected = test.OutputsAtPlace0(plan, n);
+  if (std::memcmp(actual.data(), expected.data(), actual.size() * sizeof(float)) == 0) {
+    plan.by_amx = avx512::MultiplyBf16ByTiles;
+  }
+#endif
+}
+
 std::shared_ptr<const Plan> MakePlan(int64_t n, int64_t k, DType dtype) {
   const memory::desc any({k, n}, ToDnnl(dtype), memory::format_tag::any);
   const memory::desc layout = Describe(kTileRows[kReferenceTile], n, k, dtype, any).weights_desc();
   std::shared_ptr<Plan> plan = DescribePlan(n, k, dtype, layout);
   KeepAgreeingTiles(n, k, dtype, *plan);
+  if (plan->tiles[kReferenceTile].usable) TryAmx(n, k, dtype, *plan);
   return plan;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/types.h"
 #include "kernels/cpu/op_context.h"
+#include "kernels/gemm/gemm_amx.h"
 
 namespace recollect::kernels {
 
@@ -33,6 +34,7 @@ struct Tile {
 struct Plan {
   dnnl::memory::desc weights;
   Tile tiles[kTileSizes];
+  MultiplyAmx* by_amx = nullptr;  // our own code for many rows, with the bits of the tiles
 };
 
 // oneDNN reads OpenMP's thread count of the calling thread, when a primitive is made and when it
@@ -75,6 +77,7 @@ class TestProduct {
   TestProduct(int64_t n, int64_t k, DType dtype, const dnnl::memory::desc& layout);
 
   const dnnl::memory& weights() const { return weights_; }
+  // Row `at` of 64, in the format of the weights.
   const void* row(int at) const { return rows_.data() + at * row_bytes_; }
   // Returns what 64 rows become by tiles of a size with these weights, [64, outputs].
   std::vector<float> Outputs(const Plan& plan, int size, const dnnl::memory& weights,

@@ -97,6 +97,38 @@ TEST(GemmTest, ARowHasTheSameBitsInAnyBatchAndAtAnyPlace) {
   }
 }
 
+// Our own code for AMX takes over at 16 rows, and 256 at a time.
+TEST(GemmTest, ManyRowsOnAmxHaveTheBitsOfAFew) {
+  const auto need = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_amx);
+  if ((static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & need) != need) {
+    GTEST_SKIP() << "needs AMX";
+  }
+  for (Shape shape : {Shape{1280, 256}, Shape{256, 256}, Shape{256, 640}, Shape{768, 256}}) {
+    ASSERT_NE(PlanFor(shape.n, shape.k, DType::kBf16)->by_amx, nullptr);
+    const PackedMatrix matrix = Pack(Normals(shape.n * shape.k, 1), shape, DType::kBf16);
+    for (int64_t rows : {16, 17, 32, 33, 61, 257}) {
+      SCOPED_TRACE(absl::StrCat(rows, " rows, ", shape.n, " x ", shape.k));
+      const std::vector<float> x = Normals(rows * shape.k, 2);
+      Guarded y(rows * shape.n);
+      std::vector<float> few(rows * shape.n);
+      OpContext ctx;
+      Gemm(ctx, matrix, x.data(), rows, y.data());
+      for (int64_t r = 0; r < rows; r += 8) {
+        Gemm(ctx, matrix, &x[r * shape.k], std::min<int64_t>(8, rows - r), &few[r * shape.n]);
+      }
+      EXPECT_TRUE(SameBits(y.values(), few));
+    }
+  }
+}
+
+// Other layouts of weights stay with oneDNN.
+TEST(GemmTest, AmxNeedsWholePanels) {
+  for (Shape shape : {Shape{100, 64}, Shape{64, 40}, Shape{33, 47}}) {
+    EXPECT_EQ(PlanFor(shape.n, shape.k, Bf16Supported() ? DType::kBf16 : DType::kFloat32)->by_amx,
+              nullptr);
+  }
+}
+
 TEST(GemmTest, ThreadsShareAMatrix) {
   const Shape shape{256, 256};
   const int64_t rows = 20;

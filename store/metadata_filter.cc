@@ -223,8 +223,11 @@ absl::StatusOr<MetadataFilter> MetadataFilter::Parse(absl::string_view text,
 bool MetadataFilter::Matches(absl::string_view metadata) const {
   if (root_ == nullptr) return true;
   if (metadata.empty()) return root_->Matches(json::object());
-  const absl::StatusOr<json> object = ParseJson(metadata);
-  return object.ok() && root_->Matches(*object);
+  // Was checked when it was written; ParseJson, which says what is wrong, takes several times as
+  // long.
+  const json object = json::parse(metadata.begin(), metadata.end(), nullptr,
+                                  /*allow_exceptions=*/false);
+  return object.is_object() && root_->Matches(object);
 }
 
 absl::StatusOr<std::vector<DocumentInfo>> ListMatching(Catalog& catalog, std::string after,

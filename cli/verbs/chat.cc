@@ -111,8 +111,7 @@ absl::Status Chat::CheckMount(const std::string& name) const {
   }
   absl::string_view beginning = name;
   if (!absl::ConsumeSuffix(&beginning, "*")) return client_.GetDocument(name).status();
-  ASSIGN_OR_RETURN(const auto documents,
-                   client_.ListAllDocuments(mount_filter_));
+  ASSIGN_OR_RETURN(const auto documents, client_.ListAllDocuments(mount_filter_));
   for (const v1::Document& document : documents) {
     if (absl::StartsWith(document.id(), beginning)) return absl::OkStatus();
   }

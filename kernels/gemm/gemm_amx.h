@@ -10,7 +10,8 @@
 namespace recollect::kernels {
 
 // Where weights [n, k] lie: panels of 64 outputs, each [k / 32][16][64][2], so that a pair of
-// numbers along k is side by side. n is a multiple of kAmxPanel, k of kAmxDepth.
+// numbers along k is side by side, as oneDNN packs them for AMX. n is a multiple of kAmxPanel, k of
+// kAmxDepth.
 inline constexpr int64_t kAmxPanel = 64;
 inline constexpr int64_t kAmxDepth = 32;
 // Rows of a register; a product has at least so many.

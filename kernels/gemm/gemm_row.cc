@@ -14,17 +14,6 @@ namespace {
 
 #if defined(RECOLLECT_SIMD)
 
-bool LiesInBlocks(const dnnl::memory::desc& weights, int64_t k) {
-  const dnnl_blocking_desc_t& layout = weights.data.format_desc.blocking;
-  const auto has = [&](int at, int dim, int64_t size) {
-    return layout.inner_idxs[at] == dim && layout.inner_blks[at] == size;
-  };
-  return weights.data.format_kind == dnnl_blocked && weights.data.offset0 == 0 &&
-         layout.inner_nblks == 3 && has(0, 0, kRowDepth / 2) && has(1, 1, kRowBlock) &&
-         has(2, 0, 2) && layout.strides[0] == kRowDepth * kRowBlock &&
-         layout.strides[1] == k * kRowBlock;
-}
-
 bool TestRowsAgree(const Plan& plan, int64_t n, int64_t k, DType dtype) {
   TestProduct test(n, k, dtype, plan.weights);
   int size = 0;
@@ -48,8 +37,7 @@ bool TestRowsAgree(const Plan& plan, int64_t n, int64_t k, DType dtype) {
 #if defined(RECOLLECT_SIMD)
 
 bool RowHasBitsOf(const Plan& plan, int64_t n, int64_t k, DType dtype) {
-  if (dtype != DType::kBf16 || DetectIsa() != Isa::kAvx512 || n % kRowBlock != 0 ||
-      k % kRowDepth != 0 || !LiesInBlocks(plan.weights, k)) {
+  if (dtype != DType::kBf16 || DetectIsa() != Isa::kAvx512 || !LieInPanels(n, k, plan.weights)) {
     return false;
   }
   static auto* const mutex = new Mutex;
@@ -63,15 +51,15 @@ bool RowHasBitsOf(const Plan& plan, int64_t n, int64_t k, DType dtype) {
 void GemmRow(OpContext& ctx, const dnnl::memory& weights, int64_t n, int64_t k, const Bf16* x,
              float* y) {
   const auto* const numbers = static_cast<const uint16_t*>(weights.get_data_handle());
-  const int64_t last = n / kRowBlock - 1, half = kRowBlock / 2;
-  // The last block is cut, so that two threads have as much to do with an odd number of blocks.
+  const int64_t last = n / kAmxPanel - 1, half = kAmxPanel / 2;
+  // The last panel is cut, so that two threads have as much to do with an odd number of panels.
   ctx.Share(static_cast<int>(last + 2), [&](OpContext&, int part) {
-    const int64_t block = std::min<int64_t>(part, last), first = part > last ? half : 0;
-    avx512::MultiplyRow({.weights = numbers + block * kRowBlock * k + first * 2,
+    const int64_t panel = std::min<int64_t>(part, last), first = part > last ? half : 0;
+    avx512::MultiplyRow({.weights = numbers + panel * kAmxPanel * k + first * 2,
                          .x = reinterpret_cast<const uint16_t*>(x),
                          .k = k,
-                         .outputs = block < last ? kRowBlock : half},
-                        y + block * kRowBlock + first);
+                         .outputs = panel < last ? kAmxPanel : half},
+                        y + panel * kAmxPanel + first);
   });
 }
 

@@ -30,11 +30,11 @@ __attribute__((noinline)) void MultiplyOutputs(const RowOutputs& some, float* y)
   const uint16_t* line = some.weights;
   Vec total[kVecs];
   for (Vec& vec : total) vec = Zero();
-  for (int64_t i = 0; i < some.k; i += kRowDepth) {
+  for (int64_t i = 0; i < some.k; i += kAmxDepth) {
     Pair sum[kVecs];
     for (Pair& pair : sum) pair = {Zero(), Zero()};
 #pragma GCC unroll 16
-    for (int64_t at = i; at < i + kRowDepth; at += 2, line += 2 * kRowBlock) {
+    for (int64_t at = i; at < i + kAmxDepth; at += 2, line += 2 * kAmxPanel) {
       int pair;
       __builtin_memcpy(&pair, some.x + at, sizeof(pair));
       const Pair x = Widen(SetInts(pair));
@@ -56,7 +56,7 @@ __attribute__((noinline)) void MultiplyOutputs(const RowOutputs& some, float* y)
 void MultiplyRow(const RowOutputs& some, float* y) {
   const unsigned before = _mm_getcsr();
   _mm_setcsr(kFlushDenormals);
-  some.outputs == kRowBlock ? MultiplyOutputs<4>(some, y) : MultiplyOutputs<2>(some, y);
+  some.outputs == kAmxPanel ? MultiplyOutputs<4>(some, y) : MultiplyOutputs<2>(some, y);
   _mm_setcsr(before);
 }
 

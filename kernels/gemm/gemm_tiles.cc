@@ -89,23 +89,11 @@ void KeepAgreeingTiles(int64_t n, int64_t k, DType dtype, Plan& plan) {
   }
 }
 
-// Whether weights lie as gemm_amx.h says.
-bool LieForAmx(int64_t n, int64_t k, const memory::desc& weights) {
-  constexpr int64_t kPairs = kAmxDepth / 2, kInner[] = {kPairs, kAmxPanel, 2}, kAxes[] = {0, 1, 0};
-  if (n % kAmxPanel != 0 || k % kAmxDepth != 0) return false;
-  const dnnl_blocking_desc_t& layout = weights.data.format_desc.blocking;
-  return weights.data.format_kind == dnnl_blocked && weights.data.offset0 == 0 &&
-         layout.inner_nblks == std::ssize(kInner) &&
-         std::equal(std::begin(kInner), std::end(kInner), layout.inner_blks) &&
-         std::equal(std::begin(kAxes), std::end(kAxes), layout.inner_idxs) &&
-         layout.strides[0] == kAmxDepth * kAmxPanel && layout.strides[1] == k * kAmxPanel;
-}
-
 // Uses our own code where it knows the layout and has the bits of the reference tile.
 void TryAmx([[maybe_unused]] int64_t n, [[maybe_unused]] int64_t k, [[maybe_unused]] DType dtype,
             [[maybe_unused]] Plan& plan) {
 #if defined(RECOLLECT_SIMD)
-  if (dtype != DType::kBf16 || !LieForAmx(n, k, plan.weights)) return;
+  if (dtype != DType::kBf16 || !LieInPanels(n, k, plan.weights)) return;
   // oneDNN also asks the operating system for AMX's registers.
   const auto need = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_amx);
   if ((static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & need) != need) return;
@@ -141,6 +129,17 @@ OneThread::OneThread() : before_(omp_get_max_threads()) {
 
 OneThread::~OneThread() {
   if (before_ != 1) omp_set_num_threads(before_);
+}
+
+bool LieInPanels(int64_t n, int64_t k, const memory::desc& weights) {
+  constexpr int64_t kPairs = kAmxDepth / 2, kInner[] = {kPairs, kAmxPanel, 2}, kAxes[] = {0, 1, 0};
+  if (n % kAmxPanel != 0 || k % kAmxDepth != 0) return false;
+  const dnnl_blocking_desc_t& layout = weights.data.format_desc.blocking;
+  return weights.data.format_kind == dnnl_blocked && weights.data.offset0 == 0 &&
+         layout.inner_nblks == std::ssize(kInner) &&
+         std::equal(std::begin(kInner), std::end(kInner), layout.inner_blks) &&
+         std::equal(std::begin(kAxes), std::end(kAxes), layout.inner_idxs) &&
+         layout.strides[0] == kAmxDepth * kAmxPanel && layout.strides[1] == k * kAmxPanel;
 }
 
 const dnnl::engine& GemmEngine() {

@@ -61,6 +61,9 @@ std::shared_ptr<Plan> DescribePlan(int64_t n, int64_t k, DType dtype,
 dnnl::memory PackWeights(OpContext& ctx, const float* weights, int64_t n, int64_t k,
                          const dnnl::memory::desc& packed);
 
+// Returns whether weights [n, k] lie in the panels of gemm_amx.h.
+bool LieInPanels(int64_t n, int64_t k, const dnnl::memory::desc& weights);
+
 // Runs one tile; x and y have exactly its rows.
 void RunTile(OpContext& ctx, const Tile& tile, const dnnl::memory& weights, const void* x,
              float* y);

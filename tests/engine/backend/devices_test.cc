@@ -165,7 +165,8 @@ TEST_F(DevicesTest, ErrorsNameTheModelOrTheDevice) {
   const std::string file = ::testing::TempDir() + "/devices_no.gguf";
   std::ofstream(file) << "no model, but a text";
   const absl::Status no_model = LoadModelOn(nullptr, file, std::nullopt).status();
-  EXPECT_EQ(no_model.message(), absl::StrCat("model ", file, ": begins with \"no m\", expected "
+  EXPECT_EQ(no_model.message(), absl::StrCat("model ", file,
+                                             ": begins with \"no m\", expected "
                                              "\"GGUF\": not a GGUF file"));
   const std::string directory = Write("tiny", TinyConfig());
   EXPECT_EQ(LoadModel("gpu", directory, std::nullopt).status().code(),

@@ -109,8 +109,9 @@ TEST(TokenizerJsonTest, RefusesWhatIsNotByteLevelBpe) {
   EXPECT_THAT(status("/model/type", "Unigram"),
               StatusIs(kInvalid, "model.type is \"Unigram\", expected \"BPE\""));
   EXPECT_THAT(status("/model/byte_fallback", true),
-              StatusIs(kInvalid, "model.byte_fallback is true, expected false: this is a vocabulary of "
-                                 "SentencePiece, which is read from tokenizer.model; get"));
+              StatusIs(kInvalid,
+                       "model.byte_fallback is true, expected false: this is a vocabulary of "
+                       "SentencePiece, which is read from tokenizer.model; get"));
   EXPECT_THAT(status("/model/dropout", 0.5), StatusIs(kInvalid, "model.dropout is 0.5"));
   EXPECT_THAT(status("/model/end_of_word_suffix", "</w>"),
               StatusIs(kInvalid, "model.end_of_word_suffix is \"</w>\""));

@@ -123,13 +123,16 @@ absl::StatusOr<std::vector<std::string>> WeightPaths(const ModelFiles& files) {
 }
 
 absl::StatusOr<ModelConfig> ReadConfig(const ModelFiles& files) {
+  // Errors of these name the path.
   std::optional<GgufFile> gguf;
+  std::string text;
   if (files.layout == ModelLayout::kGguf) {
-    ASSIGN_OR_RETURN(gguf, GgufFile::Open(files.config));  // its errors name the path
+    ASSIGN_OR_RETURN(gguf, GgufFile::Open(files.config));
+  } else {
+    ASSIGN_OR_RETURN(text, ReadWholeFile(files.config));
   }
   const auto read = [&]() -> absl::StatusOr<ModelConfig> {
     if (gguf.has_value()) return LlamaConfigFromGguf(*gguf);
-    ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(files.config));
     if (files.layout == ModelLayout::kOwn) return ParseConfig(text);
     ASSIGN_OR_RETURN(const nlohmann::json root, ParseJson(text, EqualKeys::kRefused));
     return LlamaConfigFromHub(root);
@@ -137,8 +140,8 @@ absl::StatusOr<ModelConfig> ReadConfig(const ModelFiles& files) {
   absl::StatusOr<ModelConfig> config = read();
   if (!config.ok()) return Annotate(config.status(), files.config);
   if (files.has_adapter()) {
-    ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(files.adapter_config));
-    RETURN_IF_ERROR(Annotate(AddAdapter(text, *config), files.adapter_config));
+    ASSIGN_OR_RETURN(const std::string adapter, ReadWholeFile(files.adapter_config));
+    RETURN_IF_ERROR(Annotate(AddAdapter(adapter, *config), files.adapter_config));
   }
   return config;
 }

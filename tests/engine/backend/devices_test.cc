@@ -162,6 +162,8 @@ TEST_F(DevicesTest, AMemoryAdapterRunsOnBothSides) {
 TEST_F(DevicesTest, ErrorsNameTheModelOrTheDevice) {
   const absl::Status missing = LoadModelOn(device_, "/none/such", std::nullopt).status();
   EXPECT_THAT(std::string(missing.message()), HasSubstr("model /none/such: "));
+  EXPECT_EQ(missing.message(),
+            "model /none/such: /none/such/config.json: No such file or directory");
   const std::string file = ::testing::TempDir() + "/devices_no.gguf";
   std::ofstream(file) << "no model, but a text";
   const absl::Status no_model = LoadModelOn(nullptr, file, std::nullopt).status();

@@ -19,6 +19,7 @@
 #include "cli/common/progress.h"
 #include "cli/common/room.h"
 #include "cli/common/session_options.h"
+#include "cli/common/text_encoding.h"
 #include "cli/common/text_source.h"
 #include "cli/verbs/verbs.h"
 
@@ -112,10 +113,12 @@ absl::StatusOr<v1::Document> IngestText(client::Client& client, const IngestOpti
   absl::Status room;   // for the whole, as soon as it can be told
   int64_t ask_at = 1;  // tokens
   bool ended = false;  // all of the input is sent
+  Utf8Check encoding(options.path);
   const auto reader = [&](int64_t offset, int64_t limit) -> absl::StatusOr<std::string> {
     RETURN_IF_ERROR(room);
     auto read = source->Read(offset, limit);
     ended = read.ok() && read->empty();
+    if (read.ok()) RETURN_IF_ERROR(encoding.Take(offset, *read));
     return read;
   };
   int64_t committed = 0;

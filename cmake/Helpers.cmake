@@ -73,7 +73,8 @@ function(recollect_test_linker TARGET)
 endfunction()
 
 # recollect_test(NAME gemm_test SOURCES gemm_test.cc DEPS recollect::kernels [LABELS fast] [TIMEOUT seconds] [PREFIX Cuda])
-# LABELS is one of fast (default), slow, gpu, e2e; those of threaded_tests (tests/CMakeLists.txt) become fast-threaded. Every TEST is a ctest test of its own.
+# LABELS is one of fast (default), slow, gpu, e2e; those of threaded_tests (tests/CMakeLists.txt) become fast-threaded. Every TEST is a ctest test of its own,
+# except under the address sanitizer.
 function(recollect_test)
   cmake_parse_arguments(ARG "" "NAME;TIMEOUT;PREFIX" "SOURCES;DEPS;LABELS;ENVIRONMENT" ${ARGN})
   if(NOT ARG_LABELS)
@@ -104,6 +105,15 @@ function(recollect_test)
   set(cost 0)
   if(ARG_LABELS MATCHES slow)
     set(cost 100)
+  elseif(ARG_NAME MATCHES "^(engine|model_device|rocks)_")
+    set(cost 10)
+  endif()
+  # Under the address sanitizer a start takes as long as most tests: those of a program run in one process.
+  if(RECOLLECT_SANITIZE MATCHES address)
+    list(JOIN left_out_under_sanitizers ":" left_out)
+    add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME} --gtest_filter=-${left_out})
+    set_tests_properties(${ARG_NAME} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 1200 COST ${cost} ENVIRONMENT "${ARG_ENVIRONMENT}")
+    return()
   endif()
   # Names as tests gave them: values that have no printer would come as their bytes, other ones each time.
   gtest_discover_tests(${ARG_NAME} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES TEST_PREFIX "${ARG_PREFIX}"

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "base/io/descriptors.h"
 #include "base/io/log.h"
@@ -42,10 +43,10 @@ constexpr size_t kMaxShown = 16 << 10;
 void Report(const absl::Status& status, bool json) {
   const absl::Status shown(status.code(), model::Shortened(status.message(), kMaxShown));
   if (json) {
-    const std::string line = ToJson(shown).dump(-1, ' ', false, Json::error_handler_t::replace);
-    std::fprintf(stderr, "%s\n", line.c_str());
+    absl::FPrintF(stderr, "%s\n",
+                  ToJson(shown).dump(-1, ' ', false, Json::error_handler_t::replace));
   } else {
-    std::fprintf(stderr, "recollect: %s\n", model::EscapeInvisible(shown.ToString()).c_str());
+    absl::FPrintF(stderr, "recollect: %s\n", model::EscapeInvisible(shown.ToString()));
   }
 }
 

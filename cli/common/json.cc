@@ -1,7 +1,6 @@
 #include "cli/common/json.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <string>
 #include <string_view>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_format.h"
 #include "base/json.h"
 #include "google/protobuf/descriptor.h"
 #include "model/text/printable.h"
@@ -141,15 +141,14 @@ Json ToJson(const absl::Status& status) {
 }
 
 void PrintJson(const Json& json) {
-  const std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace);
-  std::printf("%s\n", line.c_str());
+  absl::PrintF("%s\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 void PrintTable(const Json& json) {
   for (const auto& [name, value] : json.items()) {
-    std::printf("%-24s %s\n", name.c_str(),
-                value.is_string() ? model::EscapeInvisible(value.get<std::string>()).c_str()
-                                  : value.dump().c_str());
+    absl::PrintF(
+        "%-24s %s\n", name,
+        value.is_string() ? model::EscapeInvisible(value.get<std::string>()) : value.dump());
   }
 }
 

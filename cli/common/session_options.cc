@@ -1,7 +1,6 @@
 #include "cli/common/session_options.h"
 
 #include <cstdint>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"

@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "base/status.h"
 
 namespace recollect::cli {
 

@@ -2,11 +2,11 @@
 #include <sys/stat.h>
 
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "base/status.h"
 #include "cli/common/connection.h"
@@ -37,15 +37,13 @@ Json BackupJson(const v1::Backup& backup) {
 
 void PrintRow(const v1::Backup& backup) {
   if (backup.has_damage()) {
-    std::printf("%6u  DAMAGED  %s\n", backup.number(), backup.damage().c_str());
+    absl::PrintF("%6u  DAMAGED  %s\n", backup.number(), backup.damage());
     return;
   }
-  std::printf("%6u  %s  %9lld documents  %10.1f MiB\n", backup.number(),
-              absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::FromUnixSeconds(backup.created_unix_s()),
-                               absl::LocalTimeZone())
-                  .c_str(),
-              static_cast<long long>(backup.documents()),
-              static_cast<double>(backup.bytes()) / (1 << 20));
+  absl::PrintF("%6u  %s  %9d documents  %10.1f MiB\n", backup.number(),
+               absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::FromUnixSeconds(backup.created_unix_s()),
+                                absl::LocalTimeZone()),
+               backup.documents(), static_cast<double>(backup.bytes()) / (1 << 20));
 }
 
 absl::Status Print(const Options& common, const v1::Backup& backup) {

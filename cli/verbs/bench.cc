@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -152,26 +151,24 @@ absl::Status Bench(const Options& common, const BenchOptions& options) {
     PrintJson(result);
     return absl::OkStatus();
   }
-  std::printf("%s %s, layers on %s, landmark keys on %s\n", model.name().c_str(),
-              model.dtype().c_str(), stats.backend().c_str(), stats.landmark_index().c_str());
+  absl::PrintF("%s %s, layers on %s, landmark keys on %s\n", model.name(), model.dtype(),
+               stats.backend(), stats.landmark_index());
   for (const Json& row : ingest) {
-    std::printf("ingest of %9lld tokens: %8.0f tokens/s\n",
-                static_cast<long long>(row["tokens"].get<int64_t>()),
-                row["tokens_per_s"].get<double>());
+    absl::PrintF("ingest of %9d tokens: %8.0f tokens/s\n", row["tokens"].get<int64_t>(),
+                 row["tokens_per_s"].get<double>());
   }
   for (const Json& row : generate) {
-    std::printf(
-        "%9lld tokens mounted: first token %8.2f ms, then %7.3f ms a token, %.2f times that of "
+    absl::PrintF(
+        "%9d tokens mounted: first token %8.2f ms, then %7.3f ms a token, %.2f times that of "
         "nothing mounted\n",
-        static_cast<long long>(row["mounted_tokens"].get<int64_t>()),
-        row["first_token_ms"].get<double>(), row["token_ms"].get<double>(),
-        row["ratio"].get<double>());
+        row["mounted_tokens"].get<int64_t>(), row["first_token_ms"].get<double>(),
+        row["token_ms"].get<double>(), row["ratio"].get<double>());
   }
   const double p50 = stats.landmark_step_p50_ms(), p99 = stats.landmark_step_p99_ms();
   const std::string steps =
       p50 > 0 ? absl::StrFormat("p50 %.2f ms, p99 %.2f ms", p50, p99) : "none";
-  std::printf("landmark steps: %s; resident %.0f MiB\n", steps.c_str(),
-              static_cast<double>(stats.resident_bytes()) / (1 << 20));
+  absl::PrintF("landmark steps: %s; resident %.0f MiB\n", steps,
+               static_cast<double>(stats.resident_bytes()) / (1 << 20));
   return absl::OkStatus();
 }
 
@@ -202,9 +199,7 @@ void AddBench(CLI::App& app, Command& command) {
       "Its documents (bench-…) are deleted at the end. On a server that others use it measures "
       "the capacity that they leave.\n" +
       std::string(kCommonHelp));
-  verb->callback([&command, options] {
-    command.run = [&command, options] { return Bench(command.options, *options); };
-  });
+  RunWith(*verb, command, options, &Bench);
 }
 
 }  // namespace recollect::cli

@@ -2,10 +2,10 @@
 #include <cstdio>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "base/status.h"
@@ -55,7 +55,7 @@ std::string Short(const std::string& text) {
 void PrintRow(const v1::Document& d, const std::string& fingerprint) {
   const std::string id = model::EscapeInvisible(d.id());
   if (d.has_damage()) {
-    std::printf("%-24s DAMAGED  %s\n", id.c_str(), d.damage().c_str());
+    absl::PrintF("%-24s DAMAGED  %s\n", id, d.damage());
     return;
   }
   const std::string other =
@@ -64,13 +64,11 @@ void PrintRow(const v1::Document& d, const std::string& fingerprint) {
           : absl::StrCat("  of another model, ", d.fingerprint().substr(0, 12), ": docs refresh");
   const std::string metadata =
       d.metadata().empty() ? "" : absl::StrCat("  ", Short(model::EscapeInvisible(d.metadata())));
-  std::printf("%-24s %12lld %11lld %9s %10.1f  %s  %s%s%s\n", id.c_str(),
-              static_cast<long long>(d.bytes()), static_cast<long long>(d.tokens()),
-              Chunks(d).c_str(), static_cast<double>(d.stored_bytes()) / (1 << 20),
-              absl::FormatTime("%Y-%m-%d %H:%M", absl::FromUnixMillis(d.created_unix_ms()),
-                               absl::LocalTimeZone())
-                  .c_str(),
-              Short(d.pattern()).c_str(), metadata.c_str(), other.c_str());
+  absl::PrintF("%-24s %12d %11d %9s %10.1f  %s  %s%s%s\n", id, d.bytes(), d.tokens(), Chunks(d),
+               static_cast<double>(d.stored_bytes()) / (1 << 20),
+               absl::FormatTime("%Y-%m-%d %H:%M", absl::FromUnixMillis(d.created_unix_ms()),
+                                absl::LocalTimeZone()),
+               Short(d.pattern()), metadata, other);
 }
 
 absl::Status ListDocuments(const Options& common, const DocsOptions& options) {
@@ -86,15 +84,14 @@ absl::Status ListDocuments(const Options& common, const DocsOptions& options) {
     PrintJson({{"documents", ToJsonArray(documents)}, {"ingests", ToJsonArray(ingests)}});
     return absl::OkStatus();
   }
-  std::printf("%-24s %12s %11s %9s %10s  %s\n", "ID", "BYTES", "TOKENS", "CHUNKS", "STORED MiB",
-              "CREATED");
+  absl::PrintF("%-24s %12s %11s %9s %10s  %s\n", "ID", "BYTES", "TOKENS", "CHUNKS", "STORED MiB",
+               "CREATED");
   for (const v1::Document& document : documents) PrintRow(document, model.fingerprint());
   for (const v1::UnfinishedIngest& ingest : ingests) {
-    std::printf("%-24s %12lld %11lld %9s %10s  %s, committed up to %lld  %s\n",
-                model::EscapeInvisible(ingest.id()).c_str(), static_cast<long long>(ingest.bytes()),
-                static_cast<long long>(ingest.tokens()), Chunks(ingest).c_str(), "",
-                ingest.refresh() ? "refresh, unfinished" : "unfinished",
-                static_cast<long long>(ingest.committed_offset()), Short(ingest.pattern()).c_str());
+    absl::PrintF("%-24s %12d %11d %9s %10s  %s, committed up to %d  %s\n",
+                 model::EscapeInvisible(ingest.id()), ingest.bytes(), ingest.tokens(),
+                 Chunks(ingest), "", ingest.refresh() ? "refresh, unfinished" : "unfinished",
+                 ingest.committed_offset(), Short(ingest.pattern()));
   }
   return absl::OkStatus();
 }
@@ -183,10 +180,10 @@ void AddDocs(CLI::App& app, Command& command) {
       "docs", "List, show, describe, read, export, import, refresh and delete documents");
   docs->require_subcommand(1);
   auto options = std::make_shared<DocsOptions>();
-  const auto add = [&](const char* name, const char* what, const char* example, auto run) {
+  const auto add = [&](const char* name, const char* what, const char* example, auto* run) {
     CLI::App* verb = docs->add_subcommand(name, what);
     verb->footer(absl::StrCat("\nExample:\n  recollect docs ", example, "\n", kCommonHelp));
-    verb->callback([&command, run] { command.run = run; });
+    RunWith(*verb, command, options, run);
     return verb;
   };
   const auto add_id = [&](CLI::App& verb) {
@@ -196,15 +193,13 @@ void AddDocs(CLI::App& app, Command& command) {
         ->allow_extra_args(false);  // or "[a]" would be read as a list
   };
   CLI::App* list = add("list", "All documents, and ingests that are not finished", "list --json",
-                       [&command, options] { return ListDocuments(command.options, *options); });
+                       &ListDocuments);
   AddRepeated(*list, "--where", options->where,
               "Only documents whose metadata is so; repeated: and")
       ->type_name("KEY=VALUE|KEY>=VALUE|…|JSON");
-  add_id(*add("get", "Show what the catalog has about one document", "get moby",
-              [&command, options] { return Get(command.options, *options); }));
+  add_id(*add("get", "Show what the catalog has about one document", "get moby", &Get));
   CLI::App* metadata = add("metadata", "Show a document's metadata, or set and remove keys",
-                           "metadata moby --set year=1851 --remove draft",
-                           [&command, options] { return Metadata(command.options, *options); });
+                           "metadata moby --set year=1851 --remove draft", &Metadata);
   add_id(*metadata);
   CLI::Option* removed =
       AddRepeated(*metadata, "--remove", options->remove, "Remove a key; repeat the option")
@@ -216,12 +211,11 @@ void AddDocs(CLI::App& app, Command& command) {
       ->add_flag("--replace", options->replace,
                  "Put what is set in the place of all that the document has")
       ->excludes(removed);
-  CLI::App* remove = add("delete", "Delete documents, and unfinished ingests", "delete moby emma",
-                         [&command, options] { return Delete(command.options, *options); });
+  CLI::App* remove =
+      add("delete", "Delete documents, and unfinished ingests", "delete moby emma", &Delete);
   AddIds(*remove, options->deleted)->required();
   CLI::App* text = add("text", "A document's text, or bytes [begin, end) of it",
-                       "text moby --begin 1000 --end 2000",
-                       [&command, options] { return Text(command.options, *options); });
+                       "text moby --begin 1000 --end 2000", &Text);
   add_id(*text);
   text->add_option("--begin", options->begin, "First byte")->capture_default_str();
   text->add_option("--end", options->end, "Byte after the last (default: all)");

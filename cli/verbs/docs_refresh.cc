@@ -1,5 +1,4 @@
 // Verb docs refresh.
-#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -72,7 +71,7 @@ absl::Status RefreshAll(const Options& common, const RefreshOptions& options) {
       failed.emplace_back(info.status().message());
       continue;
     }
-    if (!common.json) std::printf("%s: %s\n", info->id().c_str(), info->fingerprint().c_str());
+    if (!common.json) absl::PrintF("%s: %s\n", info->id(), info->fingerprint());
     refreshed.push_back(*std::move(info));
   }
   if (common.json) PrintJson({{"documents", ToJsonArray(refreshed)}, {"failed", failed}});
@@ -93,9 +92,7 @@ void AddDocsRefresh(CLI::App& docs, Command& command) {
       "on with the next one. Documents that were ingested as token ids cannot be read again.\n"
       "\nExamples:\n  recollect docs refresh moby emma\n  recollect docs refresh --all\n",
       kCommonHelp));
-  verb->callback([&command, options] {
-    command.run = [&command, options] { return RefreshAll(command.options, *options); };
-  });
+  RunWith(*verb, command, options, &RefreshAll);
 }
 
 }  // namespace recollect::cli

@@ -137,7 +137,7 @@ absl::Status Export(const Options& common, const TransferOptions& options) {
                {"bytes", file->bytes()},
                {"document", ToJson(static_cast<const google::protobuf::Message&>(document))}});
   } else {
-    std::printf("%s: %s\n", options.file.c_str(), MiB(file->bytes()).c_str());
+    absl::PrintF("%s: %s\n", options.file, MiB(file->bytes()));
   }
   return absl::OkStatus();
 }
@@ -186,18 +186,14 @@ void AddDocsTransfer(CLI::App& docs, Command& command) {
                    "  recollect docs export moby - --server a:50051 | recollect docs import - "
                    "--server b:50051\n",
                    kCommonHelp));
-  out->callback([&command, options] {
-    command.run = [&command, options] { return Export(command.options, *options); };
-  });
+  RunWith(*out, command, options, &Export);
   CLI::App* in = docs.add_subcommand(
       "import", "Take a document from a file; the model does not read it again");
   in->add_option("FILE", options->file, "File of docs export; - for standard input")->required();
   in->add_option("--id", options->id, "Its name here (default: the name it had)");
   in->footer(absl::StrCat("\nExample:\n  recollect docs import moby.recollect --id moby-2\n",
                           kCommonHelp));
-  in->callback([&command, options] {
-    command.run = [&command, options] { return Import(command.options, *options); };
-  });
+  RunWith(*in, command, options, &Import);
 }
 
 }  // namespace recollect::cli

@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/escaping.h"
-#include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "cli/common/answer_flags.h"
 #include "cli/common/connection.h"

@@ -1,8 +1,8 @@
 // Verbs model and stats.
-#include <cstdio>
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "cli/common/connection.h"
 #include "cli/common/json.h"
@@ -37,13 +37,12 @@ absl::Status Stats(const Options& common) {
   PrintTable(json);
   for (int i = 0; i < stats.rpcs_size(); ++i) {
     const v1::RpcStats& rpc = stats.rpcs(i);
-    std::printf("%-24s %lld calls, %lld running", rpc.method().c_str(),
-                static_cast<long long>(rpc.started()), static_cast<long long>(rpc.running()));
+    absl::PrintF("%-24s %d calls, %d running", rpc.method(), rpc.started(), rpc.running());
     for (const auto& [code, count] : rpcs[i]["codes"].items())
-      std::printf(", %s %lld", code.c_str(), count.get<long long>());
+      absl::PrintF(", %s %d", code, count.get<int64_t>());
     const int64_t finished = rpc.started() - rpc.running();
-    std::printf(", mean %.1f ms, longest %.1f ms\n",
-                finished > 0 ? rpc.total_ms() / static_cast<double>(finished) : 0.0, rpc.max_ms());
+    absl::PrintF(", mean %.1f ms, longest %.1f ms\n",
+                 finished > 0 ? rpc.total_ms() / static_cast<double>(finished) : 0.0, rpc.max_ms());
   }
   return absl::OkStatus();
 }
@@ -78,7 +77,7 @@ void AddModelList(CLI::App& model, Command& command) {
         if (command.options.json) {
           list.push_back({{"name", found.name}, {"path", found.path}});
         } else {
-          std::printf("%-24s %s\n", found.name.c_str(), found.path.c_str());
+          absl::PrintF("%-24s %s\n", found.name, found.path);
         }
       }
       if (command.options.json) PrintJson(list);

@@ -62,13 +62,11 @@ absl::Status ListKeys(const Options& common) {
     if (common.json) {
       all.push_back(KeyJson(key));
     } else {
-      std::string line =
-          absl::StrFormat("%-24s  %s  %s", key.name, access::NameOf(key.right),
-                          key.prefix.empty() ? "all documents" : absl::StrCat(key.prefix, "…"));
+      absl::PrintF("%-24s  %s  %s", key.name, access::NameOf(key.right),
+                   key.prefix.empty() ? "all documents" : absl::StrCat(key.prefix, "…"));
       for (const access::QuotaField& field : access::kQuotaFields)
-        if (key.quota.*field.value > 0)
-          absl::StrAppend(&line, "  ", field.name, " ", key.quota.*field.value);
-      std::printf("%s\n", line.c_str());
+        if (key.quota.*field.value > 0) absl::PrintF("  %s %d", field.name, key.quota.*field.value);
+      absl::PrintF("\n");
     }
   }
   if (common.json) PrintJson({{"keys", all}});

@@ -51,9 +51,7 @@ void AddRetrieve(CLI::App& app, Command& command) {
       "Each group of layers retrieves separately; weight is the chunk's share in attention.\n"
       "generate with the same prompt starts with these chunks.\n" +
       std::string(kCommonHelp));
-  verb->callback([&command, options] {
-    command.run = [&command, options] { return Retrieve(command.options, *options); };
-  });
+  RunWith(*verb, command, options, &Retrieve);
 }
 
 }  // namespace recollect::cli

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdio>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "cli/common/connection.h"
 #include "cli/common/json.h"
@@ -140,14 +140,14 @@ absl::Status Score(const Options& common, const ScoreOptions& options) {
     PrintJson(json);
     return absl::OkStatus();
   }
-  std::printf("%d tokens, %lld bytes: %.4f bits per byte, %.4f nats per token, perplexity %.2f\n",
-              result.tokens_size(), static_cast<long long>(total.bytes), total.bits_per_byte(),
-              total.nats_per_token(), std::exp(total.nats_per_token()));
-  if (ranges.size() > 1) std::printf("by position, tokens:\n");
+  absl::PrintF("%d tokens, %d bytes: %.4f bits per byte, %.4f nats per token, perplexity %.2f\n",
+               result.tokens_size(), total.bytes, total.bits_per_byte(), total.nats_per_token(),
+               std::exp(total.nats_per_token()));
+  if (ranges.size() <= 1) return absl::OkStatus();
+  absl::PrintF("by position, tokens:\n");
   for (const Range& range : ranges) {
-    if (ranges.size() == 1) break;
-    std::printf("%9lld to %9lld  %.4f bits per byte\n", static_cast<long long>(range.begin),
-                static_cast<long long>(range.end), range.total.bits_per_byte());
+    absl::PrintF("%9d to %9d  %.4f bits per byte\n", range.begin, range.end,
+                 range.total.bits_per_byte());
   }
   return absl::OkStatus();
 }

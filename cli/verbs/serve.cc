@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "access/certificate.h"
@@ -292,10 +293,9 @@ absl::Status Serve(const CLI::App& app, const CLI::App& verb, const Options& com
     if (http != nullptr) ready["http"] = http->address();
     PrintJson(ready);
   } else {
-    std::printf("recollect ready grpc=%s pid=%d model=%s documents=%lld%s\n",
-                server->address().c_str(), getpid(), host.model_name.c_str(),
-                static_cast<long long>(documents),
-                http == nullptr ? "" : absl::StrCat(" http=", http->address()).c_str());
+    absl::PrintF("recollect ready grpc=%s pid=%d model=%s documents=%d%s\n", server->address(),
+                 getpid(), host.model_name, documents,
+                 http == nullptr ? "" : absl::StrCat(" http=", http->address()));
   }
   std::fflush(stdout);
 

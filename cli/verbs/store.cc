@@ -1,6 +1,5 @@
 // Verb store: check, repair. For a store that several servers share.
-#include <cstdio>
-
+#include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "cli/common/json.h"
 #include "cli/verbs/verbs.h"
@@ -30,10 +29,9 @@ absl::Status Check(const Options& common, bool repair) {
                {"repaired", repair},
                {"problems", check.problems}});
   } else {
-    for (const std::string& problem : check.problems) std::printf("%s\n", problem.c_str());
-    std::printf("%s: %lld documents, %lld objects, %lld of nobody%s\n", common.host.store.c_str(),
-                static_cast<long long>(check.documents), static_cast<long long>(check.objects),
-                static_cast<long long>(check.orphans.size()), repair ? ", freed" : "");
+    for (const std::string& problem : check.problems) absl::PrintF("%s\n", problem);
+    absl::PrintF("%s: %d documents, %d objects, %d of nobody%s\n", common.host.store,
+                 check.documents, check.objects, check.orphans.size(), repair ? ", freed" : "");
   }
   if (check.problems.empty()) return absl::OkStatus();
   return absl::DataLossError(

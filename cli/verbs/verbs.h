@@ -3,10 +3,21 @@
 #ifndef RECOLLECT_CLI_VERBS_VERBS_H_
 #define RECOLLECT_CLI_VERBS_VERBS_H_
 
+#include <memory>
+
 #include "cli/common/flags.h"
 #include "cli/common/options.h"
 
 namespace recollect::cli {
+
+// Makes `run`, with the common options and the verb's own, what the verb does.
+template <typename T>
+void RunWith(CLI::App& verb, Command& command, const std::shared_ptr<T>& options,
+             absl::Status (*run)(const Options&, const T&)) {
+  verb.callback([&command, options, run] {
+    command.run = [&command, options, run] { return run(command.options, *options); };
+  });
+}
 
 void AddServe(CLI::App& app, Command& command);
 void AddIngest(CLI::App& app, Command& command);

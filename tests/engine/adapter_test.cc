@@ -1,5 +1,5 @@
 // A memory adapter in the engine: what PyTorch computes (tests/golden/memory), and that it is the
-// same in any slices, batches and sessions, from any tier.
+// same in any slices and from any store. Sessions: adapter_sessions_test.cc.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -10,18 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/backend/device/device_backend.h"
-#include "engine/backend/device/device_sparse.h"
 #include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "model/text/tokenizer.h"
-#include "model/weights/safetensors.h"
-#include "tests/engine/engine_testing.h"
-#include "tests/engine/places.h"
-#include "tests/kernels/device/host_device.h"
-#include "tests/support/status_matchers.h"
-#include "tests/support/tiny_adapter.h"
-#include "tests/support/tiny_model.h"
+#include "tests/engine/adapter_testing.h"
 
 namespace recollect::engine {
 namespace {
@@ -30,27 +20,6 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr int64_t kAskingRows = 63;
-constexpr int64_t kAnswerTokens = 32;  // of the oracle
-
-// One file of the oracle.
-class Golden {
- public:
-  explicit Golden(const std::string& name)
-      : file_(model::SafetensorsFile::Open(absl::StrCat(TinyAdapterGolden(), "/", name))) {
-    EXPECT_THAT(file_, IsOk());
-  }
-  std::vector<float> Floats(const std::string& name) const { return *file_->ReadFloats(name); }
-  std::vector<int32_t> Ids(const std::string& name) const {
-    const model::TensorInfo& info = file_->tensors().at(name);
-    std::vector<int32_t> ids(static_cast<size_t>(info.bytes) / sizeof(int32_t));
-    std::copy_n(reinterpret_cast<const char*>(info.data), info.bytes,
-                reinterpret_cast<char*>(ids.data()));
-    return ids;
-  }
-
- private:
-  absl::StatusOr<model::SafetensorsFile> file_;
-};
 
 // The largest difference, in parts of the largest number.
 double Difference(const std::vector<float>& a, const std::vector<float>& b) {
@@ -62,52 +31,6 @@ double Difference(const std::vector<float>& a, const std::vector<float>& b) {
   }
   return difference / std::max(most, 1e-9);
 }
-
-// On a device the base's layers, GCA and the search of keys run there, the rest of the adapter on
-// the CPU.
-class AdapterTest : public ::testing::TestWithParam<Place> {
- protected:
-  static std::unique_ptr<EngineImpl> Make(TestOptions options = SmallOptions(),
-                                          std::unique_ptr<store::DocumentStore> store = nullptr) {
-    return MakeOf(AdapterModelForTest(), std::move(options), std::move(store));
-  }
-  static std::unique_ptr<EngineImpl> MakeOf(std::shared_ptr<const model::CpuModel> model,
-                                            TestOptions options = SmallOptions(),
-                                            std::unique_ptr<store::DocumentStore> store = nullptr) {
-    if (GetParam() == Place::kDevice) {
-      const auto adapter = model->config().has_adapter() ? model : nullptr;
-      const auto device = std::make_shared<kernels::HostDevice>();
-      options.backend = DeviceBackend::Create(device, *model, adapter).value();
-      options.sparse = std::make_shared<DeviceSparse>(device);
-    }
-    return MakeEngine(options, std::move(store), std::move(model));
-  }
-  // With the golden document as "d".
-  std::unique_ptr<EngineImpl> MakeWithDocument(const TestOptions& options = SmallOptions()) {
-    auto engine = Make(options);
-    EXPECT_THAT(IngestTokens(*engine, "d", golden_.Ids("tokens")), IsOk());
-    return engine;
-  }
-  static GenerateRequest Ask(std::vector<int32_t> prompt, std::vector<std::string> mounts = {"d"}) {
-    GenerateRequest request = TokensRequest(std::move(prompt), kAnswerTokens, std::move(mounts));
-    request.with_retrievals = true;
-    return request;
-  }
-  // Everything of a document but its name.
-  static std::string Records(store::DocumentStore& store, const std::string& id, int64_t width) {
-    const std::string all = DumpDocument(store, id, width);
-    return all.substr(all.find('|'));
-  }
-  static std::vector<int32_t> Tokens(int64_t count, int32_t seed) {
-    std::vector<int32_t> tokens;
-    for (int64_t i = 0; i < count; ++i) {
-      tokens.push_back(static_cast<int32_t>(3 + (seed * 131 + 37 * i + i * i) % 500));
-    }
-    return tokens;
-  }
-
-  const Golden golden_{"case.safetensors"};
-};
 
 TEST_P(AdapterTest, DocumentsHaveTheOraclesBlocksKeysAndStates) {
   auto store = store::CreateMemoryStore();
@@ -254,126 +177,6 @@ TEST_P(AdapterTest, AnIngestResumesInTheMiddleOfASegment) {
     ASSERT_THAT(Finish(**stream), IsOk());
     EXPECT_TRUE(Records(records, id, width) == Records(records, "whole", width)) << cut;
   }
-}
-
-// The answer to a sequence as a whole, whoever has read how much of it before.
-TEST_P(AdapterTest, TurnsOfASessionAnswerAsOnePromptDoes) {
-  auto engine = MakeWithDocument();
-  for (const int64_t first_length : {5, 63, 100, 170}) {
-    const SessionId session = *engine->OpenSession({.mounts = {"d"}});
-    std::vector<int32_t> all = Tokens(first_length, 1);
-    GenerateRequest turn = TokensRequest(all, 9);
-    turn.session = session;
-    const Generated first = Generate(*engine, turn);
-    ASSERT_THAT(first.status, IsOk());
-    EXPECT_EQ(first.tokens, Generate(*engine, TokensRequest(all, 9, {"d"})).tokens);
-    for (const int64_t next_length : {3, 80}) {
-      all.insert(all.end(), first.tokens.begin(), first.tokens.end());
-      const std::vector<int32_t> next = Tokens(next_length, 7);
-      all.insert(all.end(), next.begin(), next.end());
-      turn = TokensRequest(next, 9);
-      turn.session = session;
-      const Generated second = Generate(*engine, turn);
-      ASSERT_THAT(second.status, IsOk());
-      EXPECT_EQ(second.tokens, Generate(*engine, TokensRequest(all, 9, {"d"})).tokens)
-          << first_length << " then " << next_length;
-      if (second.tokens != first.tokens) break;  // `all` would need them
-    }
-  }
-}
-
-TEST_P(AdapterTest, WhatWasReadBeforeChangesNoAnswer) {
-  TestOptions keeps_nothing = SmallOptions();
-  keeps_nothing.prompt_cache_bytes = 0;
-  auto fresh = MakeWithDocument(keeps_nothing), engine = MakeWithDocument();
-  std::vector<int32_t> prompt = Tokens(150, 3);
-  for (int turn = 0; turn < 3; ++turn) {
-    for (const std::vector<std::string>& mounts : {std::vector<std::string>{"d"}, {}}) {
-      const Generated here = Generate(*engine, TokensRequest(prompt, 9, mounts));
-      ASSERT_THAT(here.status, IsOk());
-      EXPECT_EQ(here.tokens, Generate(*fresh, TokensRequest(prompt, 9, mounts)).tokens) << turn;
-      if (!mounts.empty()) continue;
-      prompt.insert(prompt.end(), here.tokens.begin(), here.tokens.end());
-      const std::vector<int32_t> next = Tokens(20 + 50 * turn, turn);
-      prompt.insert(prompt.end(), next.begin(), next.end());
-    }
-  }
-  EXPECT_GT(engine->stats().cached_prompt_tokens, 0);
-}
-
-TEST_P(AdapterTest, RequestsSideBySideGetTheAnswersThatTheyGetAlone) {
-  auto engine = MakeWithDocument();
-  ASSERT_THAT(IngestTokens(*engine, "e", Tokens(500, 11)), IsOk());
-  const std::vector<std::vector<std::string>> mounts = {{"d"}, {"e"}, {"d", "e"}, {"e", "d"}, {}};
-  std::vector<GenerateRequest> requests;
-  std::vector<std::vector<int32_t>> alone;
-  for (int32_t i = 0; i < 15; ++i) {
-    requests.push_back(TokensRequest(Tokens(8 + 17 * i, i), 20, mounts[i % mounts.size()]));
-    alone.push_back(Generate(*engine, requests.back()).tokens);
-  }
-  std::vector<std::shared_ptr<Collector>> collectors;
-  std::vector<std::shared_ptr<RequestHandle>> handles;
-  for (const GenerateRequest& request : requests) {
-    collectors.push_back(std::make_shared<Collector>());
-    handles.push_back(engine->Generate(request, collectors.back()));
-  }
-  for (size_t i = 0; i < requests.size(); ++i) {
-    const Generated& beside = collectors[i]->Wait();
-    ASSERT_THAT(beside.status, IsOk());
-    EXPECT_EQ(beside.tokens, alone[i]) << i;
-  }
-}
-
-TEST_P(AdapterTest, AnAnswerThatWasBrokenOffGoesOn) {
-  auto engine = MakeWithDocument();
-  const GenerateRequest request = Ask(golden_.Ids("prompt"));
-  const std::vector<int32_t> whole = Generate(*engine, request).tokens;
-  for (const int64_t said : {1, 9, 31}) {
-    GenerateRequest rest = request;
-    rest.generated.assign(whole.begin(), whole.begin() + said);
-    for (const int32_t token : rest.generated) {
-      rest.generated_text += engine->model().tokenizer()->TokenBytes(token);
-    }
-    if (model::FindInvalidUtf8(rest.generated_text, /*allow_partial_end=*/false) >= 0) {
-      rest.generated_text.clear();
-    }
-    const Generated further = Generate(*MakeWithDocument(), rest);
-    ASSERT_THAT(further.status, IsOk());
-    EXPECT_EQ(further.tokens, std::vector<int32_t>(whole.begin() + said, whole.end())) << said;
-  }
-}
-
-// What was sampled and not run is not lost where a later request comes too late to run.
-TEST_P(AdapterTest, ATurnThatIsTooLateLeavesTheSessionWhole) {
-  auto engine = MakeWithDocument();
-  const SessionId session = *engine->OpenSession({.mounts = {"d"}});
-  GenerateRequest turn = TokensRequest(Tokens(200, 1), 9);
-  turn.session = session;
-  const Generated first = Generate(*engine, turn);
-  ASSERT_THAT(first.status, IsOk());
-  GenerateRequest late = TokensRequest(Tokens(40, 2), 9);
-  late.session = session;
-  late.deadline = absl::InfinitePast();
-  EXPECT_THAT(Generate(*engine, late).status, StatusIs(absl::StatusCode::kDeadlineExceeded, ""));
-  turn = TokensRequest(Tokens(30, 5), 9);
-  turn.session = session;
-  std::vector<int32_t> all = Tokens(200, 1);
-  all.insert(all.end(), first.tokens.begin(), first.tokens.end());
-  const std::vector<int32_t> next = Tokens(30, 5);
-  all.insert(all.end(), next.begin(), next.end());
-  EXPECT_EQ(Generate(*engine, turn).tokens, Generate(*engine, TokensRequest(all, 9, {"d"})).tokens);
-}
-
-TEST_P(AdapterTest, TokensAreTheSameFromEveryTier) {
-  auto engine = MakeWithDocument();
-  const std::vector<int32_t> expected = Generate(*engine, Ask(golden_.Ids("prompt"))).tokens;
-  engine->tiers_for_test().DropMemory();
-  EXPECT_EQ(Generate(*engine, Ask(golden_.Ids("prompt"))).tokens, expected);
-  engine->tiers_for_test().Drop();
-  EXPECT_EQ(Generate(*engine, Ask(golden_.Ids("prompt"))).tokens, expected);
-  TestOptions small = SmallOptions();
-  small.memory_budget_bytes = small.chunk_states_budget_bytes = 0;
-  EXPECT_EQ(Generate(*MakeWithDocument(small), Ask(golden_.Ids("prompt"))).tokens, expected);
 }
 
 // A token is scored before it is part of what asks.

@@ -58,7 +58,8 @@ class IngestStream {
   virtual void Commit(AppendDone done) = 0;
   // Encodes the tail as a short chunk and publishes. INVALID_ARGUMENT for a document without
   // tokens.
-  virtual void Finish(std::function<void(absl::StatusOr<store::DocumentInfo>)> done) = 0;
+  using FinishDone = std::function<void(absl::StatusOr<store::DocumentInfo>)>;
+  virtual void Finish(FinishDone done) = 0;
   // Returns a handle that ends the stream from any thread: pending and later calls are CANCELLED at
   // once. It may outlive the stream. Null: no call takes long.
   virtual std::shared_ptr<RequestHandle> handle() const { return nullptr; }

@@ -40,7 +40,7 @@ class AppendStream final : public IngestStream, public std::enable_shared_from_t
   void Append(int64_t offset, std::string text, AppendDone done) override;
   void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) override;
   void Commit(AppendDone done) override;
-  void Finish(IngestAnswers::FinishDone done) override;
+  void Finish(FinishDone done) override;
   std::shared_ptr<RequestHandle> handle() const override { return job_; }
 
  private:

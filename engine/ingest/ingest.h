@@ -45,7 +45,7 @@ class IngestJob final : public IngestStream,
   void Append(int64_t offset, std::string text, AppendDone done) override;
   void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) override;
   void Commit(AppendDone done) override;
-  void Finish(IngestAnswers::FinishDone done) override;
+  void Finish(FinishDone done) override;
   std::shared_ptr<RequestHandle> handle() const override {
     return std::const_pointer_cast<IngestJob>(shared_from_this());
   }

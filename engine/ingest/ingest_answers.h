@@ -24,7 +24,7 @@ enum class IngestStage {
 // Guarded by its owner's mutex, without which answers are given.
 struct IngestAnswers {
   using AppendDone = IngestStream::AppendDone;
-  using FinishDone = std::function<void(absl::StatusOr<store::DocumentInfo>)>;
+  using FinishDone = IngestStream::FinishDone;
 
   // The calls that wait, at most one of each kind; null: none.
   struct Callers {

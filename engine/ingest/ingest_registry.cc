@@ -11,84 +11,12 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "engine/ingest/append.h"
+#include "engine/ingest/held_streams.h"
 
 namespace recollect::engine {
 namespace {
 
 constexpr char kDeleted[] = "the document was deleted";
-
-// What callers hold of a stream, which work that was posted for it may hold, too. Letting go of it
-// ends the stream.
-class HeldStream final : public IngestStream {
- public:
-  HeldStream(std::shared_ptr<IngestStream> stream, std::function<void(const absl::Status&)> close)
-      : stream_(std::move(stream)), close_(std::move(close)) {}
-  ~HeldStream() override { close_(absl::CancelledError("the stream was closed")); }
-  IngestStatus status() const override { return stream_->status(); }
-  void Append(int64_t offset, std::string text, AppendDone done) override {
-    stream_->Append(offset, std::move(text), std::move(done));
-  }
-  void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) override {
-    stream_->AppendTokens(offset, std::move(tokens), std::move(done));
-  }
-  void Commit(AppendDone done) override { stream_->Commit(std::move(done)); }
-  void Finish(IngestAnswers::FinishDone done) override { stream_->Finish(std::move(done)); }
-  std::shared_ptr<RequestHandle> handle() const override { return stream_->handle(); }
-
- private:
-  const std::shared_ptr<IngestStream> stream_;
-  const std::function<void(const absl::Status&)> close_;
-};
-
-// A stream that takes its place when there is something to write: until then it only holds the id.
-class LateStream final : public IngestStream {
- public:
-  using WithPlace = std::function<void(std::function<void()> call)>;
-  LateStream(std::shared_ptr<IngestStream> stream, WithPlace with_place, std::function<void()> wake)
-      : stream_(std::move(stream)), with_place_(std::move(with_place)), wake_(std::move(wake)) {}
-  IngestStatus status() const override { return stream_->status(); }
-  void Append(int64_t offset, std::string text, AppendDone done) override {
-    with_place_(
-        [stream = stream_, offset, text = std::move(text), done = std::move(done)]() mutable {
-          stream->Append(offset, std::move(text), std::move(done));
-        });
-  }
-  void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) override {
-    with_place_(
-        [stream = stream_, offset, tokens = std::move(tokens), done = std::move(done)]() mutable {
-          stream->AppendTokens(offset, std::move(tokens), std::move(done));
-        });
-  }
-  void Commit(AppendDone done) override {
-    with_place_([stream = stream_, done = std::move(done)] { stream->Commit(done); });
-  }
-  void Finish(IngestAnswers::FinishDone done) override {
-    with_place_([stream = stream_, done = std::move(done)] { stream->Finish(done); });
-  }
-  std::shared_ptr<RequestHandle> handle() const override {
-    return std::make_shared<Handle>(stream_->handle(), wake_);
-  }
-
- private:
-  // What waits hears at once that it is cancelled.
-  class Handle final : public RequestHandle {
-   public:
-    Handle(std::shared_ptr<RequestHandle> stream, std::function<void()> wake)
-        : stream_(std::move(stream)), wake_(std::move(wake)) {}
-    void Cancel() override {
-      stream_->Cancel();
-      wake_();
-    }
-
-   private:
-    const std::shared_ptr<RequestHandle> stream_;
-    const std::function<void()> wake_;
-  };
-
-  const std::shared_ptr<IngestStream> stream_;
-  const WithPlace with_place_;
-  const std::function<void()> wake_;
-};
 
 }  // namespace
 
@@ -317,12 +245,11 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Open(const AskedIn
   }
   changed_.notify_all();
   scheduler_.AddIngest(*job);
-  return std::make_unique<HeldStream>(
-      StreamOf(asked, *job, progress->input_offset),
-      [self = shared_from_this(), id, job = *job](const absl::Status& status) {
-        job->Fail(status);
-        self->Close(id, job);
-      });
+  return HoldStream(StreamOf(asked, *job, progress->input_offset),
+                    [self = shared_from_this(), id, job = *job](const absl::Status& status) {
+                      job->Fail(status);
+                      self->Close(id, job);
+                    });
 }
 
 std::shared_ptr<IngestStream> IngestRegistry::StreamOf(const AskedIngest& asked,
@@ -350,7 +277,7 @@ std::shared_ptr<IngestStream> IngestRegistry::StreamOf(const AskedIngest& asked,
     const auto self = weak.lock();
     self != nullptr ? self->WithPlace(id, job, std::move(begun)) : begun();
   };
-  return std::make_shared<LateStream>(std::move(stream), with_place, [weak] {
+  return StreamWithLatePlace(std::move(stream), with_place, [weak] {
     if (const auto self = weak.lock()) self->GivePlaces();
   });
 }
@@ -368,8 +295,7 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginCheck(const A
   if (closed_) return absl::UnavailableError("the engine is shutting down");
   std::erase_if(checks_, [](const auto& entry) { return entry.expired(); });
   checks_.push_back(check);
-  return std::make_unique<HeldStream>(
-      check, [check](const absl::Status& status) { check->Close(status); });
+  return HoldStream(check, [check](const absl::Status& status) { check->Close(status); });
 }
 
 // The id is free again once the ingest thread has done all that was posted for the job before.

@@ -51,7 +51,7 @@ void ReingestCheck::Commit(AppendDone done) {
   Post(status().accepted_offset, std::string(), std::move(done));
 }
 
-void ReingestCheck::Finish(std::function<void(absl::StatusOr<store::DocumentInfo>)> done) {
+void ReingestCheck::Finish(FinishDone done) {
   if (!thread_->Post([self = shared_from_this(), done] { done(self->End()); })) {
     done(absl::UnavailableError("the engine is shutting down"));
   }

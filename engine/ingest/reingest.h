@@ -30,7 +30,7 @@ class ReingestCheck final : public IngestStream,
   void Append(int64_t offset, std::string text, AppendDone done) override;
   void AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) override;
   void Commit(AppendDone done) override;
-  void Finish(std::function<void(absl::StatusOr<store::DocumentInfo>)> done) override;
+  void Finish(FinishDone done) override;
 
   // Releases the document; from now on every call fails with `status`.
   void Close(const absl::Status& status);

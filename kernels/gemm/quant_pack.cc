@@ -8,16 +8,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/numeric/round_up.h"
 #include "kernels/gemm/quant_gemm.h"
 
 namespace recollect::kernels {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-
-int64_t RoundUp(int64_t value, int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
 
 // What one output has in one unit: a block of the file.
 struct Unit {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/numeric/round_up.h"
 #include "base/status.h"
 #include "model/weights/gguf_cursor.h"
 
@@ -48,11 +49,6 @@ absl::StatusOr<uint64_t> ReadAlignment(const GgufMetadata& metadata) {
                                                    " or more"));
   }
   return static_cast<uint64_t>(alignment);
-}
-
-// REQUIRES: `offset` is one in a file, `alignment` a power of two in int64_t: no overflow.
-uint64_t RoundUp(uint64_t offset, uint64_t alignment) {
-  return (offset + alignment - 1) & ~(alignment - 1);
 }
 
 absl::Status CheckPlace(const GgufTensor& tensor, uint64_t data_bytes, uint64_t alignment) {

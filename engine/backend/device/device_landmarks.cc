@@ -4,14 +4,11 @@
 #include <cstring>
 #include <utility>
 
+#include "base/numeric/round_up.h"
 #include "base/status.h"
 
 namespace recollect::engine {
 namespace {
-
-int64_t RoundUp(int64_t bytes, int64_t alignment) {
-  return (bytes + alignment - 1) / alignment * alignment;
-}
 
 // Room for `bytes` more at the end of `memory`; -> where it begins.
 int64_t Reserve(std::vector<std::byte>& memory, int64_t bytes, int64_t alignment) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
+#include "base/numeric/round_up.h"
 #include "base/status.h"
 #include "kernels/cuda/cuda_order.h"
 #include "kernels/device/packed_arrays.h"
@@ -21,10 +22,6 @@ using kernels::WholeTerm;
 // Arrays in device memory begin at multiples of this.
 constexpr int64_t kSparseAlignment = 16;
 
-int64_t Aligned(int64_t bytes) {
-  return (bytes + kSparseAlignment - 1) / kSparseAlignment * kSparseAlignment;
-}
-
 }  // namespace
 
 class DeviceSparse::Kept final : public KeptSparse {
@@ -40,19 +37,20 @@ class DeviceSparse::Kept final : public KeptSparse {
   absl::Status Copy(kernels::Device& device, std::span<const SparseSource> sources, int width) {
     int64_t bytes = 0;
     for (const SparseSource& source : sources) {
-      bytes += Aligned(source.lists->bytes()) + Aligned(DenseBytes(source, width));
+      bytes += RoundUp(source.lists->bytes(), kSparseAlignment) +
+               RoundUp(DenseBytes(source, width), kSparseAlignment);
     }
     ASSIGN_OR_RETURN(memory_, device.Allocate(bytes));
     auto* at = static_cast<std::byte*>(memory_->data());
     for (const SparseSource& source : sources) {
       const std::vector<std::byte> packed = source.lists->Pack();
       RETURN_IF_ERROR(device.Upload(packed.data(), std::ssize(packed), at));
-      std::byte* const dense = at + Aligned(source.lists->bytes());
+      std::byte* const dense = at + RoundUp(source.lists->bytes(), kSparseAlignment);
       RETURN_IF_ERROR(device.Upload(source.dense, DenseBytes(source, width), dense));
       ranges_.push_back({source.lists->PackedAt(at),
                          width == 0 ? nullptr : reinterpret_cast<const Bf16*>(dense), blocks_});
       blocks_ += source.lists->blocks();
-      at = dense + Aligned(DenseBytes(source, width));
+      at = dense + RoundUp(DenseBytes(source, width), kSparseAlignment);
     }
     return absl::OkStatus();
   }
@@ -103,10 +101,11 @@ absl::StatusOr<std::vector<ScoredCandidate>> DeviceSparse::RunOnce(const Call& c
       std::as_bytes(std::span(call.terms)), std::as_bytes(std::span(&call.query, 1)),
       std::as_bytes(call.dense)};
   const kernels::PackedArrays packed(arrays);
-  std::vector<std::byte> in(static_cast<size_t>(Aligned(packed.bytes())));
+  std::vector<std::byte> in(static_cast<size_t>(RoundUp(packed.bytes(), kSparseAlignment)));
   packed.Copy(0, packed.bytes(), in.data());
-  const int64_t in_bytes = std::ssize(in), place_bytes = Aligned(n * sizeof(int64_t)),
-                out_bytes = place_bytes + Aligned(n * sizeof(float));
+  const int64_t in_bytes = std::ssize(in),
+                place_bytes = RoundUp(n * int64_t{sizeof(int64_t)}, kSparseAlignment),
+                out_bytes = place_bytes + RoundUp(n * int64_t{sizeof(float)}, kSparseAlignment);
   ASSIGN_OR_RETURN(
       void* const memory,
       kernels::AtLeast(*device_, in_bytes + out_bytes + plan.workspace_bytes, memory_));

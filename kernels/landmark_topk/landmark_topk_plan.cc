@@ -30,19 +30,8 @@ absl::Status Check(const LandmarkTopKSizes& sizes) {
                                                    sizes.width, ", ", sizes.candidates,
                                                    " candidates, n ", sizes.n));
   }
-  if (sizes.n > kMaxDeviceTopK) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("top-k with n ", sizes.n, ", at most ", kMaxDeviceTopK));
-  }
-  if (sizes.width > kMaxDeviceKeyWidth) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("landmark keys of width ", sizes.width, ", at most ", kMaxDeviceKeyWidth));
-  }
-  if (sizes.candidates >= cuda::kMaxCandidates) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        sizes.candidates, " landmark keys, expected fewer than ", cuda::kMaxCandidates));
-  }
-  return absl::OkStatus();
+  return CheckDeviceTopK({"top-k", "landmark keys", "landmark keys"}, sizes.n, sizes.width,
+                         sizes.candidates);
 }
 
 bool CanRun(Strategy strategy, const LandmarkTopKSizes& sizes) {
@@ -82,6 +71,23 @@ void DivideFilter(int multiprocessors, LandmarkTopKPlan& plan) {
 }
 
 }  // namespace
+
+absl::Status CheckDeviceTopK(const DeviceTopKNames& names, int64_t n, int64_t width,
+                             int64_t candidates) {
+  if (n > kMaxDeviceTopK) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(names.search, " with n ", n, ", at most ", kMaxDeviceTopK));
+  }
+  if (width > kMaxDeviceKeyWidth) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(names.keys, " of width ", width, ", at most ", kMaxDeviceKeyWidth));
+  }
+  if (candidates >= cuda::kMaxCandidates) {
+    return absl::InvalidArgumentError(absl::StrCat(candidates, " ", names.candidates,
+                                                   ", expected fewer than ", cuda::kMaxCandidates));
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<LandmarkTopKPlan> PlanLandmarkTopK(const LandmarkTopKSizes& sizes,
                                                   int multiprocessors) {

@@ -19,6 +19,16 @@ inline constexpr int kMaxDeviceKeyWidth = 1024;
 // A filter keeps so many candidates of each query, and answers with half of them at most.
 inline constexpr int kFilterKept = 16, kMaxFilterTopK = kFilterKept / 2;
 
+// The words for a search on a device in its errors.
+struct DeviceTopKNames {
+  const char* search;
+  const char* keys;
+  const char* candidates;
+};
+// Returns INVALID_ARGUMENT for an n or a width beyond these limits, or 2^30 candidates or more.
+absl::Status CheckDeviceTopK(const DeviceTopKNames& names, int64_t n, int64_t width,
+                             int64_t candidates);
+
 struct LandmarkTopKSizes {
   int64_t queries = 0;
   int width = 0;           // d_k

@@ -3,7 +3,8 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/cuda/cuda_order.h"
+#include "base/status.h"
+#include "kernels/landmark_topk/landmark_topk_plan.h"
 
 namespace recollect::kernels {
 namespace {
@@ -18,18 +19,8 @@ absl::Status CheckSizes(const SparseTopKSizes& sizes) {
         absl::StrCat("sparse top-k of ", sizes.queries, " queries, ", sizes.slices, " slices, ",
                      sizes.candidates, " candidates, width ", sizes.width, ", n ", sizes.n));
   }
-  if (sizes.n > kMaxDeviceTopK) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("sparse top-k with n ", sizes.n, ", at most ", kMaxDeviceTopK));
-  }
-  if (sizes.width > kMaxDeviceKeyWidth) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("dense keys of width ", sizes.width, ", at most ", kMaxDeviceKeyWidth));
-  }
-  if (sizes.candidates >= cuda::kMaxCandidates) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        sizes.candidates, " blocks to search, expected fewer than ", cuda::kMaxCandidates));
-  }
+  RETURN_IF_ERROR(CheckDeviceTopK({"sparse top-k", "dense keys", "blocks to search"}, sizes.n,
+                                  sizes.width, sizes.candidates));
   if (sizes.slices > 0 && sizes.queries > kMaxGrid / sizes.slices) {
     return absl::InvalidArgumentError(absl::StrCat(sizes.queries, " queries over ", sizes.slices,
                                                    " slices, at most ", kMaxGrid / sizes.slices));

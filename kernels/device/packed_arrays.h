@@ -11,6 +11,8 @@
 #include <span>
 #include <vector>
 
+#include "base/numeric/round_up.h"
+
 namespace recollect::kernels {
 
 // Borrows the arrays and their memory. Thread-compatible.
@@ -20,7 +22,7 @@ class PackedArrays {
 
   explicit PackedArrays(std::span<const std::span<const std::byte>> arrays) : arrays_(arrays) {
     for (const std::span<const std::byte> array : arrays) {
-      bytes_ = (bytes_ + kAlignment - 1) / kAlignment * kAlignment;
+      bytes_ = RoundUp(bytes_, kAlignment);
       offsets_.push_back(bytes_);
       bytes_ += std::ssize(array);
     }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/numeric/round_up.h"
+
 namespace recollect::kernels {
 #if defined(RECOLLECT_SIMD)
 namespace {
@@ -80,7 +82,7 @@ void ReadChunks(OpContext& own, const Op& op, const Queries& queries) {
 // All queries, divided by key-value heads and into two halves, if there are many.
 void ShareQueries(OpContext& ctx, const Op& op, int64_t queries) {
   const int64_t step = op.code.query_step;
-  const int64_t half = ((queries + 1) / 2 + step - 1) / step * step;
+  const int64_t half = RoundUp((queries + 1) / 2, step);
   const int64_t some = ctx.has_team() ? std::min(half, op.code.most_queries) : op.code.most_queries;
   const int kv_heads = op.shape.kv_heads;
   const int64_t parts = (queries + some - 1) / some * kv_heads;

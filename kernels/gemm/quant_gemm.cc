@@ -5,6 +5,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
+#include "base/numeric/round_up.h"
 #include "kernels/cpu/dispatch.h"
 
 namespace recollect::kernels {
@@ -97,7 +98,7 @@ void QuantGemmBy(OpContext& ctx, const QuantCode& code, const QuantMatrix& weigh
   const std::vector<SomeOutputs> outputs = CutOutputs(ctx, weights);
   for (int64_t r = 0; r < rows; r += kRowsAtOnce) {
     const int64_t count = std::min(kRowsAtOnce, rows - r);
-    const int64_t padded = (count + kQuantTileRows - 1) / kQuantTileRows * kQuantTileRows;
+    const int64_t padded = RoundUp(count, kQuantTileRows);
     auto* codes = Scratch<int8_t>(ctx, kCodes, padded * k);
     auto* scales = Scratch<QuantGroup>(ctx, kGroups, padded * groups);
     code.round(x + r * k, count, k, codes, scales);

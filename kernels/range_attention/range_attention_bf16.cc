@@ -4,6 +4,8 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
+#include "base/numeric/round_up.h"
+
 namespace recollect::kernels {
 #if defined(RECOLLECT_SIMD)
 namespace {
@@ -57,7 +59,7 @@ struct Queries {
 // Returns the floats of what the queries of a head sum in one span.
 int64_t SpanFloats(const Op& op, const Queries& queries) {
   const int64_t step = op.code.query_step;
-  return (queries.end - queries.begin + step - 1) / step * step * SpanSumsFloats(op.shape.head_dim);
+  return RoundUp(queries.end - queries.begin, step) * SpanSumsFloats(op.shape.head_dim);
 }
 
 SpanCall CallOf(const Op& op, const Queries& queries, int head, const Span& span) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/numeric/round_up.h"
 #include "kernels/device/device.h"
 
 namespace recollect::model {
@@ -25,7 +26,7 @@ class DeviceTables {
   template <typename T>
   int64_t Add(const std::vector<T>& values) {
     static_assert(std::is_trivially_copyable_v<T>);
-    const size_t at = (bytes_.size() + kAlignment - 1) / kAlignment * kAlignment;
+    const size_t at = RoundUp(bytes_.size(), kAlignment);
     bytes_.resize(at + values.size() * sizeof(T));
     if (!values.empty()) std::memcpy(bytes_.data() + at, values.data(), values.size() * sizeof(T));
     return static_cast<int64_t>(at);

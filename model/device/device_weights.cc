@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/numeric/bf16.h"
+#include "base/numeric/round_up.h"
 #include "base/status.h"
 #include "model/weights/adapter_weights.h"
 #include "model/weights/weights.h"
@@ -149,7 +150,7 @@ class Places {
     int64_t count = 1;
     for (const int64_t size : spec.shape) count *= size;
     places_[spec.name] = {bytes_, spec, dtype, std::move(read), in_adapter};
-    bytes_ += (count * kernels::BytesOf(dtype) + kAlignment - 1) / kAlignment * kAlignment;
+    bytes_ += RoundUp(count * kernels::BytesOf(dtype), kAlignment);
   }
 
   // What a mixer has that is no tensor as it stands.

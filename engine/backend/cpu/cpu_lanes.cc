@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/numeric/round_up.h"
 #include "engine/backend/cpu/cpu_rows.h"
 
 namespace recollect::engine {
@@ -51,7 +52,7 @@ void CpuLanes::Build(std::span<PieceRows* const> pieces) {
   for (const PieceRows* piece : pieces) short_rows += is_short(piece) ? piece->rows() : 0;
   const int64_t share = (short_rows + threads_.pool.threads() - 1) / threads_.pool.threads();
   const int64_t capacity =
-      std::clamp((share + kSmallestLane - 1) / kSmallestLane * kSmallestLane,
+      std::clamp(RoundUp(share, kSmallestLane),
                  model_.shares_products() ? kTeamRows : kSmallestLane, kLaneRows);
   Lane* lane = nullptr;
   for (PieceRows* piece : pieces) {

@@ -25,10 +25,11 @@ import statistics
 import sys
 import time
 
+import facts
 import papers
 from scores import GENERAL, table, tokens_text
 from server import Server, ServerError
-from squad import SQUAD, Squad
+from squad import Squad
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MOUNTED = ("text", "memory", "both")
@@ -242,8 +243,13 @@ def listed(kind, allowed=None):
     return parse
 
 
+def other_set(arguments):
+    """Whether the questions are not those of --qa."""
+    return arguments.squad or arguments.facts
+
+
 def needs_books(arguments):
-    return set(arguments.mode) & set(MOUNTED) and any(arguments.tokens)
+    return arguments.facts or set(arguments.mode) & set(MOUNTED) and any(arguments.tokens)
 
 
 def parse(argv):
@@ -253,6 +259,7 @@ def parse(argv):
     parser.add_argument("--qa", type=pathlib.Path, help="folder of documents with questions (*.jsonl)")
     parser.add_argument("--books", type=pathlib.Path, help="folder of books: *.txt, and of *.jsonl those by held-out authors; .xz too")
     parser.add_argument("--squad", type=pathlib.Path, help="asks SQuAD's questions in place of --qa (squad.py); --tokens are with its articles then")
+    parser.add_argument("--facts", action="store_true", help="asks for made-up facts in place of --qa (facts.py); --tokens are with their documents then")
     parser.add_argument("--half", choices=papers.HALVES, default="choosing", help="held-out documents that choices may be made by, or those that are reported")
     parser.add_argument("--tokens", type=listed(tokens), default=[1 << 16], help="of books, beside the documents: 64k,1m; 0: none")
     parser.add_argument("--mode", type=listed(str, MODES), default=["nothing", "whole", "text"], help=",".join(MODES))
@@ -267,8 +274,8 @@ def parse(argv):
     wrong = [said for is_wrong, said in (
         (arguments.limit is not None and arguments.limit < 1, "--limit is below 1"),
         (arguments.max_tokens < 1, "--max-tokens is below 1"),
-        (not arguments.squad and not arguments.qa, "--qa is missing"),
-        (not arguments.squad and arguments.qa and not arguments.qa.is_dir(), f"--qa: {arguments.qa} is no folder"),
+        (not other_set(arguments) and not arguments.qa, "--qa is missing"),
+        (not other_set(arguments) and arguments.qa and not arguments.qa.is_dir(), f"--qa: {arguments.qa} is no folder"),
         (needs_books(arguments) and not arguments.books, "--books is missing"),
         (needs_books(arguments) and arguments.books and not arguments.books.exists(), f"--books: {arguments.books} is not there")) if is_wrong]
     if wrong:
@@ -277,13 +284,21 @@ def parse(argv):
 
 
 def print_table(settings, rows, note=""):
-    half = settings["half"] + ("" if settings["half"] == SQUAD else " half")
+    half = settings["half"] + (" half" if settings["half"] in papers.HALVES else "")
     print(f"model {settings['model']} ({settings['fingerprint'][:12]}), {half}, {settings['max_tokens']} tokens, greedy{note}")
     print("\n".join(table(rows)))
 
 
+def source_of(arguments):
+    if arguments.squad:
+        return Squad(arguments.squad)
+    if arguments.facts:
+        return facts.Facts(papers.read_books(arguments.books, held_out_authors()))
+    return papers.Papers(arguments.qa, arguments.half)
+
+
 def run(arguments):
-    source = Squad(arguments.squad) if arguments.squad else papers.Papers(arguments.qa, arguments.half)
+    source = source_of(arguments)
     with contextlib.closing(Server(arguments.server, arguments.key)) as server:
         arguments.model, fingerprint = server.model()
         settings = {"half": source.name, "model": arguments.model, "fingerprint": fingerprint, "max_tokens": arguments.max_tokens,

@@ -11,6 +11,7 @@ import unittest
 import urllib.parse
 import zlib
 
+import facts
 import follow_ups
 import papers
 import questions
@@ -248,6 +249,23 @@ class SquadTest(unittest.TestCase):
             _, said = run(folder, server, "--squad", str(folder / "squad.json"), "--mode", "text", "--tokens", "1")
             self.assertIn("the articles alone have 2 tokens, 1 are to be mounted", said)
             self.assertIn("no file of SQuAD's questions", run(folder, server, "--squad", str(folder / "books/book.txt"))[1])
+
+
+class FactsTest(unittest.TestCase):
+    BOOK = "It was a day like others. Nobody came to the door.\n" * 3000
+
+    def test_each_stands_in_its_document_once_and_is_asked_in_other_words(self):
+        source = facts.Facts([self.BOOK])
+        self.assertEqual([facts.HELD_OUT, facts.HELD_OUT * facts.FACTS], [len(source.documents), len(source.all)])
+        for one in source.all:
+            self.assertTrue(scores.contains(source.documents[one["document"]], one["a"]), one)
+            self.assertNotIn(one["q"], source.documents[one["document"]])
+        self.assertEqual(len(source.all), len({(one["document"], one["q"]) for one in source.all}))
+
+    def test_the_same_books_give_the_same_documents_and_a_short_one_is_refused(self):
+        self.assertEqual(facts.Facts([self.BOOK]).digest, facts.Facts([self.BOOK]).digest)
+        with self.assertRaisesRegex(SystemExit, "80000 bytes are needed"):
+            facts.Facts(["Short.\n"])
 
 
 class RunTest(unittest.TestCase):

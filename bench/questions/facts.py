@@ -45,8 +45,9 @@ class Facts:
         return self.documents[question["document"]]
 
     def books_beside(self, tokens, own):
-        """How many tokens of books make `tokens` in all, with `own` of the documents."""
-        return max(0, tokens - own)
+        """How many tokens of books make about `tokens` in all, with `own` of the documents; too few for a line of each book are none."""
+        beside = tokens - own
+        return beside if beside > tokens // 16 else 0
 
     def mounted(self, server, tokens, texts, mode):
         pass

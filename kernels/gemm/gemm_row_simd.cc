@@ -1,7 +1,5 @@
 // Outputs of one row on AVX-512, in the order in which AMX adds (kernels/gemm/gemm_row.h).
 #include "kernels/cpu/simd.h"
-
-#if defined(__AVX512F__)
 #include "kernels/gemm/row_outputs.h"
 
 namespace recollect::kernels::avx512 {
@@ -61,4 +59,3 @@ void MultiplyRow(const RowOutputs& some, float* y) {
 }
 
 }  // namespace recollect::kernels::avx512
-#endif

@@ -6,9 +6,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -48,6 +51,16 @@ class Socket {
       if (n <= 0) return;
       sent += static_cast<size_t>(n);
     }
+  }
+  // Sends until so many bytes are sent, or none can be for 0.3 s. Returns how many were.
+  size_t SendWhileTaken(size_t at_most) const {
+    const std::string some(1 << 16, 'x');
+    size_t sent = 0;
+    for (pollfd look{fd_, POLLOUT, 0}; sent < at_most && poll(&look, 1, 300) == 1;) {
+      const ssize_t n = send(fd_, some.data(), some.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (n > 0) sent += static_cast<size_t>(n);
+    }
+    return sent;
   }
   // Until `end` has come, or the server has closed.
   std::string ReadUntil(const std::string& end) const {
@@ -91,6 +104,18 @@ class HttpTest : public ::testing::Test {
     const Socket socket(server_->address());
     socket.Send(request);
     return socket.ReadAll();
+  }
+  // Keeps the thread that answers for the engine busy until the function that is returned is
+  // called.
+  std::function<void()> KeepEngineBusy() {
+    auto busy = std::make_shared<std::promise<void>>(),
+         go_on = std::make_shared<std::promise<void>>();
+    engine_.Score({}, [busy, go_on](const auto&) {
+      busy->set_value();
+      go_on->get_future().wait();
+    });
+    busy->get_future().wait();
+    return [go_on] { go_on->set_value(); };
   }
   std::string Complete(nlohmann::json fields) const {
     if (!fields.contains("model")) fields["model"] = "fake";

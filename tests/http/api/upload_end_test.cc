@@ -1,7 +1,5 @@
 // How uploads run beside each other and end: deletes, clients that are gone, resuming, draining.
-#include <poll.h>
-
-#include <future>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -123,22 +121,11 @@ TEST_F(HttpResumeTest, AClientThatSaysNothingMoreIsGone) {
 // does not read on, and the client cannot send.
 TEST_F(HttpUploadTest, ABodyIsReadNoFasterThanTheEngineTakesIt) {
   constexpr size_t kBytes = 64 << 20;
-  std::promise<void> busy, go_on;
-  engine_.Score({}, [&](const auto&) {
-    busy.set_value();
-    go_on.get_future().wait();
-  });
-  busy.get_future().wait();
+  const std::function<void()> go_on = KeepEngineBusy();
   const Socket socket(server_->address());
   socket.Send(PutHead("/v1/documents/d", absl::StrCat("Content-Length: ", kBytes, "\r\n\r\n")));
-  const std::string some(1 << 16, 'x');
-  size_t sent = 0;
-  for (pollfd look{socket.fd(), POLLOUT, 0}; sent < kBytes && poll(&look, 1, 300) == 1;) {
-    const ssize_t n = send(socket.fd(), some.data(), some.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (n > 0) sent += static_cast<size_t>(n);
-  }
-  EXPECT_LT(sent, kBytes / 2);
-  go_on.set_value();
+  EXPECT_LT(socket.SendWhileTaken(kBytes), kBytes / 2);
+  go_on();
 }
 
 TEST_F(HttpUploadTest, WhileDrainingALongBodyIsRefused) {

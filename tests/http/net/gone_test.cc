@@ -1,9 +1,8 @@
 // Clients that go while bytes of theirs are unread, over the fake engine, which commits at
 // multiples of 16 bytes.
-#include <poll.h>
 #include <sys/socket.h>
 
-#include <future>
+#include <functional>
 
 #include "base/clock.h"
 #include "http/net/body.h"
@@ -35,12 +34,7 @@ class GoneTest : public HttpTest {
   // A client that sends kBytes of a text of `length` and goes, while the engine works on the first
   // of them and does not get on.
   void SendAndGo(int64_t length) {
-    std::promise<void> busy, go_on;
-    engine_.Score({}, [&](const auto&) {
-      busy.set_value();
-      go_on.get_future().wait();
-    });
-    busy.get_future().wait();
+    const std::function<void()> go_on = KeepEngineBusy();
     {
       const Socket socket(server_->address());
       socket.Send(absl::StrCat(
@@ -49,7 +43,7 @@ class GoneTest : public HttpTest {
     }
     EXPECT_TRUE(AwaitNoRequest());
     EXPECT_EQ(engine_.seen().cancelled_ingests, 1) << "so that its step is the last one";
-    go_on.set_value();
+    go_on();
     engine_.Await([](const FakeEngine::Seen& seen) { return seen.ingests == 0; });
   }
   int64_t Committed() const {
@@ -78,23 +72,16 @@ TEST_F(GoneTest, NorIsOneThatHasCome) {
 // As curl that is killed: its system holds megabytes of what it wrote, and sends them before the
 // end, as the server reads.
 TEST_F(GoneTest, AClientOfThisMachineIsMissedBeforeAllThatItSentHasCome) {
-  std::promise<void> busy, go_on;
-  engine_.Score({}, [&](const auto&) {
-    busy.set_value();
-    go_on.get_future().wait();
-  });
-  busy.get_future().wait();
+  const std::function<void()> go_on = KeepEngineBusy();
   {
     const Socket socket(server_->address());
     socket.Send(absl::StrCat("PUT /v1/documents/z HTTP/1.1\r\nHost: localhost\r\nContent-Length: ",
                              1 << 30, "\r\n\r\n"));
-    const std::string some(1 << 16, 'x');
-    for (pollfd look{socket.fd(), POLLOUT, 0}; poll(&look, 1, 300) == 1;)
-      send(socket.fd(), some.data(), some.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    socket.SendWhileTaken(1 << 30);
   }
   EXPECT_TRUE(AwaitNoRequest());
   EXPECT_EQ(engine_.seen().cancelled_ingests, 1);
-  go_on.set_value();
+  go_on();
   engine_.Await([](const FakeEngine::Seen& seen) { return seen.ingests == 0; });
 }
 

@@ -19,7 +19,7 @@ class TensorFile;
 // Immutable; thread-safe. Sums are fp32, in the order given in docs/model-format.md.
 class Lexicon {
  public:
-  // Reads lexicon.weight and the groups' recency. REQUIRES: CheckTensors(file, config), and that
+  // Reads lexicon.weight and the groups' recency. REQUIRES: CheckTensors, and that
   // the config has a lexicon. INVALID_ARGUMENT: a number that is not finite.
   static absl::StatusOr<Lexicon> Load(const TensorFile& file, const ModelConfig& config);
 

@@ -161,7 +161,7 @@ absl::StatusOr<std::unique_ptr<TensorFile>> OpenWeights(const ModelFiles& files,
                                                          ? Open<ShardedSafetensors>(files.weights)
                                                          : Open<SafetensorsFile>(files.weights));
   if (files.layout == ModelLayout::kOwn) {
-    RETURN_IF_ERROR(Annotate(CheckTensors(*file, config), files.weights));
+    RETURN_IF_ERROR(Annotate(CheckTensors(*file, ExpectedTensors(config)), files.weights));
     return file;
   }
   auto named =

@@ -29,7 +29,7 @@ struct PointerChunk {
 // Immutable; thread-safe. Scores are fp32, in the order given in docs/model-format.md.
 class Pointer {
  public:
-  // Reads pointer.run, pointer.overlap and pointer.rarity. REQUIRES: CheckTensors(file, config),
+  // Reads pointer.run, pointer.overlap and pointer.rarity. REQUIRES: CheckTensors,
   // and that the config has a pointer. INVALID_ARGUMENT: a number that is not finite.
   static absl::StatusOr<Pointer> Load(const TensorFile& file, const ModelConfig& config);
 

@@ -76,7 +76,6 @@ absl::StatusOr<std::unique_ptr<CpuModel>> CpuModel::LoadAdapter(const std::strin
   RECOLLECT_CHECK(model->config().has_adapter());
   ASSIGN_OR_RETURN(const auto file, OpenAdapter(model->files(), model->config()));
   auto weights = std::make_unique<Weights>();
-  weights->layers.resize(static_cast<size_t>(model->config().layers()));
   RETURN_IF_ERROR(Annotate(ReadAdapter(*file, model->config(), dtype, *weights),
                            model->files().adapter_weights));
   model->weights_ = std::move(weights);

@@ -11,7 +11,59 @@ namespace {
 
 std::string GcaPrefix(int layer) { return absl::StrCat("layers.", layer, ".gca."); }
 
-std::string EncoderPrefix(int layer) { return absl::StrCat("encoder.layers.", layer, "."); }
+// What a layer that reads memory has.
+void AddReading(WeightsReader& reader, const ModelConfig& config, int layer, GcaWeights& gca,
+                AdapterMemoryWeights& memory) {
+  const int64_t d = config.d, inner = config.inner(), kv = config.memory_width();
+  const std::string prefix = GcaPrefix(layer);
+  gca.norm_eps = kAdapterNormEps;
+  reader.Vector(prefix + "query_norm.weight", {d}, gca.norm);
+  reader.Vector(prefix + "key_norm.weight", {d}, memory.norm);
+  reader.Matrix(prefix + "q_proj.weight", {inner, d}, gca.q_proj);
+  reader.Matrix(prefix + "k_proj.weight", {kv, d}, memory.k_proj);
+  reader.Matrix(prefix + "v_proj.weight", {kv, d}, memory.v_proj);
+  reader.Elsewhere(prefix + "out_proj.weight", {d, inner});
+  reader.Elsewhere(prefix + "gate", {config.heads});
+  reader.Made([&](const TensorFile& file) { return ReadGatedOutput(file, config, layer); }, d,
+              inner, gca.out_proj);
+}
+
+void AddAdapter(WeightsReader& reader, const ModelConfig& config, Weights& weights) {
+  const int64_t d = config.d, d_p = config.adapter.d_pointer, words = config.adapter.words;
+  AdapterWeights& adapter = weights.adapter;
+  reader.Vector("encoder.cls", {2, d}, adapter.cls);
+  reader.Vector("encoder.out_norm.weight", {d}, adapter.out_norm);
+  reader.Matrix("states_proj.weight", {d, d}, adapter.states_proj);
+  reader.Matrix("landmark_proj.weight", {config.d_r, d}, adapter.landmark_proj);
+  reader.Matrix("query_proj.weight", {config.d_r, d}, adapter.query_proj);
+  reader.Vector("words.key_proj.weight", {1, d}, adapter.key_word_proj);
+  reader.Vector("words.key_bias", {words}, adapter.key_word_bias);
+  reader.Vector("words.query_proj.weight", {1, d}, adapter.query_word_proj);
+  reader.Vector("words.query_bias", {words}, adapter.query_word_bias);
+  reader.Vector("score.scale", {2}, adapter.score_scale);
+  reader.Vector("score.mix.weight", {2, d}, adapter.score_mix_proj);
+  reader.Vector("score.mix.bias", {2}, adapter.score_mix_bias);
+  reader.Vector("score.nothing.weight", {1, d}, adapter.nothing_proj);
+  reader.Number("score.nothing.bias", adapter.nothing_bias);
+  reader.Elsewhere("score.successor", {1});
+  reader.Matrix("pointer.key_proj.weight", {d_p, d}, adapter.pointer_key_proj);
+  reader.Matrix("pointer.query_proj.weight", {d_p, d}, adapter.pointer_query_proj);
+  reader.Number("pointer.scale", adapter.pointer_scale);
+  reader.Vector("pointer.gate.weight", {1, d}, adapter.pointer_gate_proj);
+  reader.Number("pointer.gate.bias", adapter.pointer_gate_bias);
+  reader.Number("pointer.evidence", adapter.pointer_evidence);
+  adapter.layers.resize(static_cast<size_t>(config.encoder_layers));
+  for (int layer = 0; layer < config.encoder_layers; ++layer) {
+    reader.EncoderLayer(absl::StrCat("encoder.layers.", layer, "."), config, FfnKind::kSwiGlu,
+                        config.adapter.encoder_ffn, adapter.layers[static_cast<size_t>(layer)]);
+  }
+  weights.layers.resize(static_cast<size_t>(config.layers()));
+  for (const int layer : config.adapter.gca_layers) {
+    GcaWeights& gca = weights.layers[static_cast<size_t>(layer)].gca.emplace();
+    gca.memory_layer = static_cast<int>(adapter.memory.size());
+    AddReading(reader, config, layer, gca, adapter.memory.emplace_back());
+  }
+}
 
 }  // namespace
 
@@ -28,98 +80,16 @@ absl::StatusOr<std::vector<float>> ReadGatedOutput(const TensorFile& file,
 }
 
 std::vector<TensorSpec> AdapterTensors(const ModelConfig& config) {
-  const int64_t d = config.d, inner = config.inner(), kv = config.memory_width();
-  const int64_t ffn = config.adapter.encoder_ffn, words = config.adapter.words;
-  std::vector<TensorSpec> specs = {
-      {"encoder.cls", {2, d}},
-      {"encoder.out_norm.weight", {d}},
-      {"states_proj.weight", {d, d}},
-      {"landmark_proj.weight", {config.d_r, d}},
-      {"query_proj.weight", {config.d_r, d}},
-      {"words.key_proj.weight", {1, d}},
-      {"words.key_bias", {words}},
-      {"words.query_proj.weight", {1, d}},
-      {"words.query_bias", {words}},
-      {"score.scale", {2}},
-      {"score.mix.weight", {2, d}},
-      {"score.mix.bias", {2}},
-      {"score.nothing.weight", {1, d}},
-      {"score.nothing.bias", {1}},
-      {"score.successor", {1}},
-      {"pointer.key_proj.weight", {config.adapter.d_pointer, d}},
-      {"pointer.query_proj.weight", {config.adapter.d_pointer, d}},
-      {"pointer.scale", {1}},
-      {"pointer.gate.weight", {1, d}},
-      {"pointer.gate.bias", {1}},
-      {"pointer.evidence", {1}},
-  };
-  for (int layer = 0; layer < config.encoder_layers; ++layer) {
-    const std::string prefix = EncoderPrefix(layer);
-    specs.push_back({prefix + "attn_norm.weight", {d}});
-    specs.push_back({prefix + "ffn_norm.weight", {d}});
-    specs.push_back({prefix + "attn.in_proj.weight", {3 * inner, d}});
-    specs.push_back({prefix + "attn.out_proj.weight", {d, inner}});
-    specs.push_back({prefix + "ffn.in_proj.weight", {2 * ffn, d}});
-    specs.push_back({prefix + "ffn.out_proj.weight", {d, ffn}});
-  }
-  for (const int layer : config.adapter.gca_layers) {
-    const std::string prefix = GcaPrefix(layer);
-    specs.push_back({prefix + "query_norm.weight", {d}});
-    specs.push_back({prefix + "key_norm.weight", {d}});
-    specs.push_back({prefix + "q_proj.weight", {inner, d}});
-    specs.push_back({prefix + "k_proj.weight", {kv, d}});
-    specs.push_back({prefix + "v_proj.weight", {kv, d}});
-    specs.push_back({prefix + "out_proj.weight", {d, inner}});
-    specs.push_back({prefix + "gate", {config.heads}});
-  }
-  return specs;
+  WeightsReader list;
+  Weights none;
+  AddAdapter(list, config, none);
+  return list.specs();
 }
 
 absl::Status ReadAdapter(const TensorFile& file, const ModelConfig& config, DType dtype,
                          Weights& weights) {
   WeightsReader reader(file, dtype);
-  AdapterWeights& adapter = weights.adapter;
-  adapter.cls = reader.Vector("encoder.cls");
-  for (int layer = 0; layer < config.encoder_layers; ++layer) {
-    const std::string prefix = EncoderPrefix(layer);
-    adapter.layers.push_back({.attn_norm = reader.Vector(prefix + "attn_norm.weight"),
-                              .attn_in_proj = reader.Matrix(prefix + "attn.in_proj.weight"),
-                              .attn_out_proj = reader.Matrix(prefix + "attn.out_proj.weight"),
-                              .ffn = reader.Ffn(prefix, FfnKind::kSwiGlu)});
-  }
-  adapter.out_norm = reader.Vector("encoder.out_norm.weight");
-  adapter.states_proj = reader.Matrix("states_proj.weight");
-  adapter.landmark_proj = reader.Matrix("landmark_proj.weight");
-  adapter.query_proj = reader.Matrix("query_proj.weight");
-  adapter.key_word_proj = reader.Vector("words.key_proj.weight");
-  adapter.key_word_bias = reader.Vector("words.key_bias");
-  adapter.query_word_proj = reader.Vector("words.query_proj.weight");
-  adapter.query_word_bias = reader.Vector("words.query_bias");
-  adapter.score_scale = reader.Vector("score.scale");
-  adapter.score_mix_proj = reader.Vector("score.mix.weight");
-  adapter.score_mix_bias = reader.Vector("score.mix.bias");
-  adapter.nothing_proj = reader.Vector("score.nothing.weight");
-  adapter.nothing_bias = reader.Number("score.nothing.bias");
-  adapter.pointer_key_proj = reader.Matrix("pointer.key_proj.weight");
-  adapter.pointer_query_proj = reader.Matrix("pointer.query_proj.weight");
-  adapter.pointer_scale = reader.Number("pointer.scale");
-  adapter.pointer_gate_proj = reader.Vector("pointer.gate.weight");
-  adapter.pointer_gate_bias = reader.Number("pointer.gate.bias");
-  adapter.pointer_evidence = reader.Number("pointer.evidence");
-  for (const int layer : config.adapter.gca_layers) {
-    const std::string prefix = GcaPrefix(layer);
-    GcaWeights& gca = weights.layers[static_cast<size_t>(layer)].gca.emplace();
-    gca.norm_eps = kAdapterNormEps;
-    gca.memory_layer = static_cast<int>(adapter.memory.size());
-    gca.norm = reader.Vector(prefix + "query_norm.weight");
-    gca.q_proj = reader.Matrix(prefix + "q_proj.weight");
-    ASSIGN_OR_RETURN(const std::vector<float> output, ReadGatedOutput(file, config, layer));
-    ASSIGN_OR_RETURN(gca.out_proj, reader.Pack(output, config.d, config.inner()));
-    weights.bytes += gca.out_proj.bytes();
-    adapter.memory.push_back({.norm = reader.Vector(prefix + "key_norm.weight"),
-                              .k_proj = reader.Matrix(prefix + "k_proj.weight"),
-                              .v_proj = reader.Matrix(prefix + "v_proj.weight")});
-  }
+  AddAdapter(reader, config, weights);
   weights.bytes += reader.bytes();
   return reader.status();
 }

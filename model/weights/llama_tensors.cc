@@ -1,27 +1,19 @@
 #include "model/weights/llama_tensors.h"
 
-#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "model/config/problems.h"
 #include "model/weights/weights.h"
 
 namespace recollect::model {
 namespace {
 
-struct Part {
-  std::string name;  // in the file
-  int64_t rows = 0;
-};
-
-// One tensor of ours: its parts, each of `rows` rows of `width`, or without a width vectors.
+// One tensor of ours, of tensors of the file stacked by rows.
 struct Stack {
   std::string name;
-  int64_t width = 0;
-  std::vector<Part> parts;
+  std::vector<TensorSpec> parts;
 };
 
 // What stands between the prefix of a layer and ".weight".
@@ -59,24 +51,24 @@ constexpr Names kGgufNames = {.embed = "token_embd",
 std::vector<Stack> StacksOf(const ModelConfig& config, const Names& names) {
   const int64_t d = config.d, inner = config.inner(), kv = config.kv_width(), ffn = config.ffn;
   std::vector<Stack> stacks;
-  const auto add = [&](const std::string& name, int64_t width, std::vector<Part> parts) {
-    for (Part& part : parts) part.name += ".weight";
-    stacks.push_back({name + ".weight", width, std::move(parts)});
+  const auto add = [&](const std::string& name, std::vector<TensorSpec> parts) {
+    for (TensorSpec& part : parts) part.name += ".weight";
+    stacks.push_back({name + ".weight", std::move(parts)});
   };
-  add("embed", d, {{names.embed, config.vocab_size}});
+  add("embed", {{names.embed, {config.vocab_size, d}}});
   for (int layer = 0; layer < config.layers(); ++layer) {
     const std::string ours = absl::StrCat("layers.", layer, ".");
     const std::string theirs = absl::StrCat(names.layer, layer, ".");
-    add(ours + "mixer_norm", 0, {{theirs + names.mixer_norm, d}});
-    add(ours + "mixer.in_proj", d,
-        {{theirs + names.q, inner}, {theirs + names.k, kv}, {theirs + names.v, kv}});
-    add(ours + "mixer.out_proj", inner, {{theirs + names.out, d}});
-    add(ours + "ffn_norm", 0, {{theirs + names.ffn_norm, d}});
-    add(ours + "ffn.in_proj", d, {{theirs + names.gate, ffn}, {theirs + names.up, ffn}});
-    add(ours + "ffn.out_proj", ffn, {{theirs + names.down, d}});
+    add(ours + "mixer_norm", {{theirs + names.mixer_norm, {d}}});
+    add(ours + "mixer.in_proj",
+        {{theirs + names.q, {inner, d}}, {theirs + names.k, {kv, d}}, {theirs + names.v, {kv, d}}});
+    add(ours + "mixer.out_proj", {{theirs + names.out, {d, inner}}});
+    add(ours + "ffn_norm", {{theirs + names.ffn_norm, {d}}});
+    add(ours + "ffn.in_proj", {{theirs + names.gate, {ffn, d}}, {theirs + names.up, {ffn, d}}});
+    add(ours + "ffn.out_proj", {{theirs + names.down, {d, ffn}}});
   }
-  add("final_norm", 0, {{names.final_norm, d}});
-  if (!config.tied_head) add("head", d, {{names.head, config.vocab_size}});
+  add("final_norm", {{names.final_norm, {d}}});
+  if (!config.tied_head) add("head", {{names.head, {config.vocab_size, d}}});
   return stacks;
 }
 
@@ -87,22 +79,6 @@ bool IsRedundant(const std::string& name, const ModelConfig& config, const Names
          (config.tied_head && name == absl::StrCat(names.head, ".weight"));
 }
 
-void CheckPart(const TensorFile& file, const Part& part, int64_t width,
-               std::vector<std::string>& problems) {
-  const std::vector<int64_t> shape =
-      width > 0 ? std::vector{part.rows, width} : std::vector{part.rows};
-  const auto found = file.tensors().find(part.name);
-  if (found == file.tensors().end()) {
-    problems.push_back(absl::StrCat(part.name, " is missing, expected ", ShapeText(shape)));
-  } else if (found->second.shape != shape) {
-    problems.push_back(absl::StrCat(part.name, " is ", ShapeText(found->second.shape),
-                                    ", the config expects ", ShapeText(shape)));
-  } else if (found->second.integers()) {
-    problems.push_back(
-        absl::StrCat(part.name, " is ", found->second.dtype, ", expected floating-point numbers"));
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LlamaTensors>> LlamaTensors::Create(std::unique_ptr<TensorFile> file,
@@ -110,33 +86,26 @@ absl::StatusOr<std::unique_ptr<LlamaTensors>> LlamaTensors::Create(std::unique_p
                                                                    LlamaNames names) {
   std::unique_ptr<LlamaTensors> result(new LlamaTensors(std::move(file)));
   const Names& theirs = names == LlamaNames::kHub ? kHubNames : kGgufNames;
-  std::vector<std::string> problems;
-  std::set<std::string> known;
-  for (const Stack& stack : StacksOf(config, theirs)) {
-    int64_t rows = 0, bytes = 0;
-    std::string dtype;
-    for (const Part& part : stack.parts) {
-      CheckPart(*result->file_, part, stack.width, problems);
-      known.insert(part.name);
-      rows += part.rows;
-      if (const auto found = result->file_->tensors().find(part.name);
-          found != result->file_->tensors().end()) {
-        dtype = found->second.dtype;
-        bytes += found->second.bytes;
-      }
+  const std::vector<Stack> stacks = StacksOf(config, theirs);
+  std::vector<TensorSpec> expected;
+  for (const Stack& stack : stacks) {
+    expected.insert(expected.end(), stack.parts.begin(), stack.parts.end());
+  }
+  RETURN_IF_ERROR(CheckTensors(*result->file_, expected, [&](const std::string& name) {
+    return IsRedundant(name, config, theirs);
+  }));
+  for (const Stack& stack : stacks) {
+    TensorInfo whole = {.dtype = "", .shape = stack.parts.front().shape};
+    whole.shape[0] = 0;
+    for (const TensorSpec& part : stack.parts) {
+      const TensorInfo& info = result->file_->tensors().at(part.name);
+      whole.dtype = info.dtype;
+      whole.shape[0] += info.shape[0];
+      whole.bytes += info.bytes;
       result->parts_[stack.name].push_back(part.name);
     }
-    result->tensors_[stack.name] = {
-        .dtype = dtype,
-        .shape = stack.width > 0 ? std::vector{rows, stack.width} : std::vector{rows},
-        .bytes = bytes};
+    result->tensors_[stack.name] = std::move(whole);
   }
-  for (const auto& [name, info] : result->file_->tensors()) {
-    if (known.contains(name) || IsRedundant(name, config, theirs)) continue;
-    problems.push_back(
-        absl::StrCat(name, " ", ShapeText(info.shape), " is not a tensor of this config"));
-  }
-  if (!problems.empty()) return ProblemsError(problems);
   return result;
 }
 

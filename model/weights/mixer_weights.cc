@@ -8,34 +8,20 @@
 namespace recollect::model {
 namespace {
 
-ResidualWeights ReadResidual(WeightsReader& reader, const ModelConfig& config,
-                             const MixerConfig& mixer, const std::string& prefix) {
-  ResidualWeights weights;
-  if (mixer.window >= 0) weights.swa_norm = reader.Vector(prefix + "swa_norm.weight");
-  weights.rla_norm = reader.Vector(prefix + "rla_norm.weight");
+void AddResidual(WeightsReader& reader, const ModelConfig& config, const MixerConfig& mixer,
+                 const std::string& prefix, ResidualWeights& weights) {
+  const int64_t heads = config.heads, dim = config.head_dim, tokens = mixer.learned_tokens;
+  if (mixer.window >= 0) reader.Vector(prefix + "swa_norm.weight", {heads, dim}, weights.swa_norm);
+  reader.Vector(prefix + "rla_norm.weight", {heads, dim}, weights.rla_norm);
   if (mixer.qk_scale) {
-    weights.q_scale = reader.Vector(prefix + "rla.q_scale");
-    weights.k_scale = reader.Vector(prefix + "rla.k_scale");
+    reader.Vector(prefix + "rla.q_scale", {dim}, weights.q_scale);
+    reader.Vector(prefix + "rla.k_scale", {dim}, weights.k_scale);
   }
-  if (mixer.learned_tokens > 0) {
-    const std::vector<float> keys = reader.Vector(prefix + "rla.init_k");
-    weights.initial = LearnedSum(config, mixer, keys, reader.Vector(prefix + "rla.init_v"));
-  }
-  return weights;
-}
-
-void AddResidualSpecs(const ModelConfig& config, const MixerConfig& mixer,
-                      const std::string& prefix, const AddSpec& add) {
-  const int64_t heads = config.heads, dim = config.head_dim;
-  if (mixer.window >= 0) add(prefix + "swa_norm.weight", {heads, dim});
-  add(prefix + "rla_norm.weight", {heads, dim});
-  if (mixer.qk_scale) {
-    add(prefix + "rla.q_scale", {dim});
-    add(prefix + "rla.k_scale", {dim});
-  }
-  if (mixer.learned_tokens > 0) {
-    add(prefix + "rla.init_k", {heads, mixer.learned_tokens, dim});
-    add(prefix + "rla.init_v", {heads, mixer.learned_tokens, dim});
+  if (tokens > 0) {
+    std::vector<float> keys, values;
+    reader.Vector(prefix + "rla.init_k", {heads, tokens, dim}, keys);
+    reader.Vector(prefix + "rla.init_v", {heads, tokens, dim}, values);
+    weights.initial = LearnedSum(config, mixer, keys, values);
   }
 }
 
@@ -86,40 +72,23 @@ int64_t MixerInputRows(const ModelConfig& config, const MixerConfig& mixer) {
   return 0;
 }
 
-void AddMixerSpecs(const ModelConfig& config, const LayerParts& parts, const std::string& prefix,
-                   const AddSpec& add) {
+void AddMixer(WeightsReader& reader, const ModelConfig& config, const LayerParts& parts,
+              const std::string& layer, MixerWeights& weights) {
   const int64_t d = config.d, inner = config.inner();
-  const MixerConfig& mixer = parts.mixer;
-  add(prefix + "mixer_norm.weight", {d});
-  add(prefix + "mixer.in_proj.weight", {MixerInputRows(config, mixer), d});
-  if (parts.gate_bias) add(prefix + "mixer.gate_bias", {inner});
+  const MixerConfig& mixer = weights.config = parts.mixer;
+  const std::string prefix = layer + "mixer.";
+  reader.Vector(layer + "mixer_norm.weight", {d}, weights.norm);
+  reader.Matrix(prefix + "in_proj.weight", {MixerInputRows(config, mixer), d}, weights.in_proj);
+  if (parts.gate_bias) reader.Vector(prefix + "gate_bias", {inner}, weights.gate_bias);
   if (mixer.qk_norm) {
-    add(prefix + "mixer.q_norm.weight", {config.head_dim});
-    add(prefix + "mixer.k_norm.weight", {config.head_dim});
+    reader.Vector(prefix + "q_norm.weight", {config.head_dim}, weights.q_norm);
+    reader.Vector(prefix + "k_norm.weight", {config.head_dim}, weights.k_norm);
   }
-  if (mixer.kind == MixerKind::kRattention) AddResidualSpecs(config, mixer, prefix + "mixer.", add);
-  add(prefix + "mixer.out_proj.weight", {d, inner});
-}
-
-MixerWeights ReadMixer(WeightsReader& reader, const ModelConfig& config, const LayerParts& parts,
-                       const std::string& prefix) {
-  MixerWeights weights;
-  weights.config = parts.mixer;
-  weights.norm = reader.Vector(prefix + "mixer_norm.weight");
-  weights.in_proj = reader.Matrix(prefix + "mixer.in_proj.weight");
-  if (parts.gate_bias) weights.gate_bias = reader.Vector(prefix + "mixer.gate_bias");
-  if (parts.mixer.qk_norm) {
-    weights.q_norm = reader.Vector(prefix + "mixer.q_norm.weight");
-    weights.k_norm = reader.Vector(prefix + "mixer.k_norm.weight");
+  if (mixer.positions == Positions::kAlibi) weights.alibi_slopes = AlibiSlopes(config.heads);
+  if (mixer.kind == MixerKind::kRattention) {
+    AddResidual(reader, config, mixer, prefix, weights.residual.emplace());
   }
-  if (parts.mixer.positions == Positions::kAlibi) {
-    weights.alibi_slopes = AlibiSlopes(config.heads);
-  }
-  if (parts.mixer.kind == MixerKind::kRattention) {
-    weights.residual = ReadResidual(reader, config, parts.mixer, prefix + "mixer.");
-  }
-  weights.out_proj = reader.Matrix(prefix + "mixer.out_proj.weight");
-  return weights;
+  reader.Matrix(prefix + "out_proj.weight", {d, inner}, weights.out_proj);
 }
 
 }  // namespace recollect::model

@@ -4,6 +4,7 @@
 #define RECOLLECT_MODEL_WEIGHTS_WEIGHTS_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -147,14 +148,15 @@ struct Weights {
   int64_t bytes = 0;  // of all tensors in memory
 };
 
-// Returns INVALID_ARGUMENT with every missing, unexpected or misshapen tensor at once.
-absl::Status CheckTensors(const TensorFile& file, const ModelConfig& config);
-absl::Status CheckTensors(const TensorFile& file, const std::vector<TensorSpec>& expected);
+// Returns INVALID_ARGUMENT with every missing, unexpected or misshapen tensor at once. `redundant`:
+// whether a tensor that is not expected does no harm.
+absl::Status CheckTensors(const TensorFile& file, const std::vector<TensorSpec>& expected,
+                          const std::function<bool(const std::string& name)>& redundant = {});
 
 // Whether a tensor of the file is in blocks, which kQuantized multiplies as they are.
 bool HasBlocks(const TensorFile& file);
 
-// Reads and packs the weights. REQUIRES: CheckTensors(file, config) returned OK, and for kBf16 a
+// Reads and packs the weights. REQUIRES: CheckTensors(file, ExpectedTensors(config)) returned OK, and for kBf16 a
 // CPU that has it. With kQuantized a matrix that is not in blocks is packed as bf16, or as fp32
 // where the CPU has no bf16. INVALID_ARGUMENT: a number that is not finite. `adapter`: the tensors
 // of the config's adapter; null: it has none.

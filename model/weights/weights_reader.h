@@ -1,11 +1,9 @@
-// Reads the tensors of a checkpoint into weights, and knows which tensors a mixer has. Private to
-// model/.
+// Lists the tensors of a checkpoint, and reads them into weights. Private to model/.
 #ifndef RECOLLECT_MODEL_WEIGHTS_WEIGHTS_READER_H_
 #define RECOLLECT_MODEL_WEIGHTS_WEIGHTS_READER_H_
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,115 +32,136 @@ inline bool IsInBlocks(const TensorFile& file, const std::string& name) {
   });
 }
 
-// Reads tensors one after another, so that at most one exists unpacked; keeps the first error.
+// The tensors of a checkpoint, each named once, with its shape and its place in the weights: without
+// a file this lists them, with one it also reads them, one after another, so that at most one exists
+// unpacked. Keeps the first error.
 class WeightsReader {
  public:
-  WeightsReader(const TensorFile& file, DType dtype) : file_(file), dtype_(dtype) {}
+  using Shape = std::vector<int64_t>;
 
+  WeightsReader() = default;
+  WeightsReader(const TensorFile& file, DType dtype) : file_(&file), dtype_(dtype) {}
+
+  const std::vector<TensorSpec>& specs() const { return specs_; }
   int64_t bytes() const { return bytes_; }  // of the tensors read, as they are kept
+  const absl::Status& status() const { return status_; }
 
-  std::vector<float> Vector(const std::string& name) {
-    std::vector<float> values = Floats(name);
-    bytes_ += static_cast<int64_t>(values.size() * sizeof(float));
-    return values;
+  // A tensor that others read.
+  void Elsewhere(const std::string& name, Shape shape) {
+    specs_.push_back({name, std::move(shape)});
+  }
+
+  void Vector(const std::string& name, Shape shape, std::vector<float>& out) {
+    Elsewhere(name, std::move(shape));
+    if (Reads() && Take(ReadFinite(*file_, name), out)) {
+      bytes_ += static_cast<int64_t>(out.size() * sizeof(float));
+    }
   }
 
   // The only number of a tensor.
-  float Number(const std::string& name) {
-    const std::vector<float> values = Vector(name);
-    return values.empty() ? 0 : values.front();
+  void Number(const std::string& name, float& out) {
+    std::vector<float> values;
+    Vector(name, {1}, values);
+    if (!values.empty()) out = values.front();
   }
 
-  // Packs a matrix [n, k] that is not in blocks. Of a model with quantised weights a team of
-  // threads shares the products.
-  absl::StatusOr<kernels::PackedMatrix> Pack(const std::vector<float>& values, int64_t n,
-                                             int64_t k) const {
-    return kernels::PackedMatrix::Create(values.data(), n, k, MatrixFormat(),
-                                         /*for_team=*/dtype_ == DType::kQuantized);
+  void Matrix(const std::string& name, Shape shape, kernels::PackedMatrix& out) {
+    Elsewhere(name, std::move(shape));
+    Pack(name, out);
   }
 
-  kernels::PackedMatrix Matrix(const std::string& name) {
-    if (!status_.ok()) return {};
-    auto packed = dtype_ == DType::kQuantized && IsInBlocks(file_, name) ? PackBlocks(name)
-                                                                         : PackFloats(name);
-    if (!packed.ok()) {
-      status_ = packed.status();
-      return {};
-    }
-    bytes_ += packed->bytes();
-    return *std::move(packed);
+  // A matrix of a tensor that is listed already.
+  void Pack(const std::string& name, kernels::PackedMatrix& out) {
+    if (!Reads()) return;
+    const bool blocks = dtype_ == DType::kQuantized && IsInBlocks(*file_, name);
+    if (Take(blocks ? PackBlocks(name) : PackFloats(name), out)) bytes_ += out.bytes();
   }
 
-  EmbeddingRows Rows(const std::string& name) {
-    if (!status_.ok()) return {};
-    auto rows = EmbeddingRows::Read(file_, name);
-    if (!rows.ok()) {
-      status_ = rows.status();
-      return {};
-    }
-    bytes_ += rows->bytes();
-    return *std::move(rows);
+  // A matrix [n, k] that `make` makes of the file's tensors.
+  template <typename Make>
+  void Made(const Make& make, int64_t n, int64_t k, kernels::PackedMatrix& out) {
+    std::vector<float> values;
+    if (!Reads() || !Take(make(*file_), values)) return;
+    if (Take(PackValues(values, n, k), out)) bytes_ += out.bytes();
   }
 
-  FfnWeights Ffn(const std::string& prefix, FfnKind kind) {
-    return {.kind = kind,
-            .norm = Vector(prefix + "ffn_norm.weight"),
-            .in_proj = Matrix(prefix + "ffn.in_proj.weight"),
-            .out_proj = Matrix(prefix + "ffn.out_proj.weight")};
+  void Rows(const std::string& name, Shape shape, EmbeddingRows& out) {
+    Elsewhere(name, std::move(shape));
+    if (Reads() && Take(EmbeddingRows::Read(*file_, name), out)) bytes_ += out.bytes();
   }
 
-  const absl::Status& status() const { return status_; }
+  void Ffn(const std::string& prefix, FfnKind kind, int64_t d, int64_t ffn, FfnWeights& out) {
+    Vector(prefix + "ffn_norm.weight", {d}, out.norm);
+    FfnProducts(prefix, kind, d, ffn, out);
+  }
+
+  void EncoderLayer(const std::string& prefix, const ModelConfig& config, FfnKind kind, int64_t ffn,
+                    EncoderLayerWeights& out) {
+    const int64_t d = config.d, inner = config.inner();
+    Vector(prefix + "attn_norm.weight", {d}, out.attn_norm);
+    Vector(prefix + "ffn_norm.weight", {d}, out.ffn.norm);
+    Matrix(prefix + "attn.in_proj.weight", {3 * inner, d}, out.attn_in_proj);
+    Matrix(prefix + "attn.out_proj.weight", {d, inner}, out.attn_out_proj);
+    FfnProducts(prefix, kind, d, ffn, out.ffn);
+  }
 
  private:
-  // The number format of a matrix that is not in blocks.
-  DType MatrixFormat() const {
-    if (dtype_ != DType::kQuantized) return dtype_;
-    return kernels::Bf16Supported() ? DType::kBf16 : DType::kFloat32;
+  bool Reads() const { return file_ != nullptr && status_.ok(); }
+
+  template <typename T>
+  bool Take(absl::StatusOr<T> read, T& out) {
+    status_ = read.status();
+    if (read.ok()) out = *std::move(read);
+    return read.ok();
   }
 
-  absl::StatusOr<kernels::PackedMatrix> PackFloats(const std::string& name) {
-    ASSIGN_OR_RETURN(const std::vector<float> values, ReadFinite(file_, name));
-    const std::vector<int64_t>& shape = file_.tensors().at(name).shape;
-    auto packed = Pack(values, shape[0], shape[1]);
+  void FfnProducts(const std::string& prefix, FfnKind kind, int64_t d, int64_t ffn,
+                   FfnWeights& out) {
+    out.kind = kind;
+    Matrix(prefix + "ffn.in_proj.weight", {FfnInputRows(kind, ffn), d}, out.in_proj);
+    Matrix(prefix + "ffn.out_proj.weight", {d, ffn}, out.out_proj);
+  }
+
+  // A matrix that is not in blocks. Of a model with quantised weights a team of threads shares the
+  // products.
+  absl::StatusOr<kernels::PackedMatrix> PackValues(const std::vector<float>& values, int64_t n,
+                                                   int64_t k) const {
+    const bool quantized = dtype_ == DType::kQuantized;
+    const DType fastest = kernels::Bf16Supported() ? DType::kBf16 : DType::kFloat32;
+    return kernels::PackedMatrix::Create(values.data(), n, k, quantized ? fastest : dtype_,
+                                         /*for_team=*/quantized);
+  }
+
+  absl::StatusOr<kernels::PackedMatrix> PackFloats(const std::string& name) const {
+    ASSIGN_OR_RETURN(const std::vector<float> values, ReadFinite(*file_, name));
+    const Shape& shape = file_->tensors().at(name).shape;
+    auto packed = PackValues(values, shape[0], shape[1]);
     if (!packed.ok()) return Annotate(packed.status(), name);
     return packed;
   }
 
   // The blocks as they are, part by part.
-  absl::StatusOr<kernels::PackedMatrix> PackBlocks(const std::string& name) {
+  absl::StatusOr<kernels::PackedMatrix> PackBlocks(const std::string& name) const {
     std::vector<kernels::QuantRows> rows;
-    for (const TensorInfo& part : file_.Parts(name)) {
+    for (const TensorInfo& part : file_->Parts(name)) {
       RETURN_IF_ERROR(CheckFiniteBlocks(part, name));
       rows.push_back({*kernels::QuantFormatNamed(part.dtype), part.data, part.shape[0]});
     }
-    auto packed = kernels::PackedMatrix::CreateQuantized(rows, file_.tensors().at(name).shape[1]);
+    auto packed = kernels::PackedMatrix::CreateQuantized(rows, file_->tensors().at(name).shape[1]);
     if (!packed.ok()) return Annotate(packed.status(), name);
     return packed;
   }
 
-  std::vector<float> Floats(const std::string& name) {
-    if (!status_.ok()) return {};
-    auto values = ReadFinite(file_, name);
-    if (!values.ok()) {
-      status_ = values.status();
-      return {};
-    }
-    return *std::move(values);
-  }
-
-  const TensorFile& file_;
-  DType dtype_;
+  const TensorFile* file_ = nullptr;
+  DType dtype_ = DType::kFloat32;
+  std::vector<TensorSpec> specs_;
   int64_t bytes_ = 0;
   absl::Status status_;
 };
 
-using AddSpec = std::function<void(const std::string& name, std::vector<int64_t> shape)>;
-
-// The tensors of one layer's mixer and its norm; names begin with `prefix`.
-void AddMixerSpecs(const ModelConfig& config, const LayerParts& parts, const std::string& prefix,
-                   const AddSpec& add);
-MixerWeights ReadMixer(WeightsReader& reader, const ModelConfig& config, const LayerParts& parts,
-                       const std::string& prefix);
+// The tensors of one layer's mixer and its norm; names begin with `layer`.
+void AddMixer(WeightsReader& reader, const ModelConfig& config, const LayerParts& parts,
+              const std::string& layer, MixerWeights& weights);
 
 }  // namespace recollect::model
 

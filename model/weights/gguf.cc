@@ -8,8 +8,6 @@
 #include "base/status.h"
 #include "model/gguf_parts.h"
 #include "model/weights/gguf_cursor.h"
-#include "model/weights/gguf_part.h"
-#include "model/weights/tensor_floats.h"
 
 namespace recollect::model {
 namespace {
@@ -64,32 +62,20 @@ absl::Status CheckSameModel(const GgufPart& first, const GgufPart& part) {
 
 }  // namespace
 
-struct GgufFile::State {
-  std::vector<std::unique_ptr<GgufPart>> parts;
-  std::vector<std::string> paths;
-  std::map<std::string, TensorInfo> tensors;
-
-  const GgufPart& first() const { return *parts.front(); }
-  absl::Status Add(std::unique_ptr<GgufPart> part);
-  absl::Status AddParts(int64_t count);
-  absl::Status CheckTensorCount() const;
-};
-
-absl::Status GgufFile::State::Add(std::unique_ptr<GgufPart> part) {
+absl::Status GgufFile::Add(std::unique_ptr<GgufPart> part) {
   for (const auto& [name, info] : part->tensors) {
-    if (tensors.emplace(name, info).second) continue;
+    if (tensors_.emplace(name, info).second) continue;
     const auto has = [&twice = name](const auto& other) { return other->tensors.contains(twice); };
-    const auto& other = *std::find_if(parts.begin(), parts.end(), has);
+    const auto& other = *std::find_if(parts_.begin(), parts_.end(), has);
     return absl::InvalidArgumentError(
         absl::StrCat(part->path, ": tensor ", GgufQuoted(name), " is in ", other->path, ", too"));
   }
-  paths.push_back(part->path);
-  parts.push_back(std::move(part));
+  parts_.push_back(std::move(part));
   return absl::OkStatus();
 }
 
-absl::Status GgufFile::State::AddParts(int64_t count) {
-  const std::string& path = first().path;
+absl::Status GgufFile::AddParts(int64_t count) {
+  const std::string& path = parts_.front()->path;
   const std::optional<GgufPartName> name = ParseGgufPartName(path);
   if (!name.has_value() || name->part != 1 || name->count != count) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", kSplitCount, " is ", count,
@@ -101,45 +87,36 @@ absl::Status GgufFile::State::AddParts(int64_t count) {
     if (!part.ok()) return Annotate(part.status(), absl::StrCat("part ", i + 1, " of ", count));
     RETURN_IF_ERROR(Expect(**part, kSplitNumber, i));
     RETURN_IF_ERROR(Expect(**part, kSplitCount, count));
-    RETURN_IF_ERROR(CheckSameModel(first(), **part));
+    RETURN_IF_ERROR(CheckSameModel(*parts_.front(), **part));
     RETURN_IF_ERROR(Add(*std::move(part)));
   }
   return CheckTensorCount();
 }
 
-absl::Status GgufFile::State::CheckTensorCount() const {
-  for (const auto& part : parts) {
+absl::Status GgufFile::CheckTensorCount() const {
+  for (const auto& part : parts_) {
     ASSIGN_OR_RETURN(const int64_t said, NumberIn(*part, kSplitTensors));
-    if (said == std::ssize(tensors)) continue;
+    if (said == std::ssize(tensors_)) continue;
     return absl::InvalidArgumentError(absl::StrCat(part->path, ": ", kSplitTensors, " is ", said,
-                                                   ", the ", parts.size(), " parts have ",
-                                                   tensors.size()));
+                                                   ", the ", parts_.size(), " parts have ",
+                                                   tensors_.size()));
   }
   return absl::OkStatus();
 }
-
-GgufFile::GgufFile() : state_(std::make_unique<State>()) {}
-GgufFile::~GgufFile() = default;
-GgufFile::GgufFile(GgufFile&&) noexcept = default;
-GgufFile& GgufFile::operator=(GgufFile&&) noexcept = default;
 
 absl::StatusOr<GgufFile> GgufFile::Open(const std::string& path) {
   GgufFile file;
   ASSIGN_OR_RETURN(std::unique_ptr<GgufPart> first, GgufPart::Open(path));
   ASSIGN_OR_RETURN(const int64_t count, PartsOf(*first));
-  RETURN_IF_ERROR(file.state_->Add(std::move(first)));
-  if (count > 1) RETURN_IF_ERROR(file.state_->AddParts(count));
+  RETURN_IF_ERROR(file.Add(std::move(first)));
+  if (count > 1) RETURN_IF_ERROR(file.AddParts(count));
   return file;
 }
 
-const GgufMetadata& GgufFile::metadata() const { return state_->first().metadata; }
-
-const std::vector<std::string>& GgufFile::paths() const { return state_->paths; }
-
-const std::map<std::string, TensorInfo>& GgufFile::tensors() const { return state_->tensors; }
-
-absl::StatusOr<std::vector<float>> GgufFile::ReadFloats(const std::string& name) const {
-  return ReadTensorFloats(state_->tensors, name);
+std::vector<std::string> GgufFile::paths() const {
+  std::vector<std::string> paths;
+  for (const auto& part : parts_) paths.push_back(part->path);
+  return paths;
 }
 
 }  // namespace recollect::model

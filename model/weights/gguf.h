@@ -13,13 +13,16 @@
 #ifndef RECOLLECT_MODEL_WEIGHTS_GGUF_H_
 #define RECOLLECT_MODEL_WEIGHTS_GGUF_H_
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "model/weights/gguf_metadata.h"
+#include "model/weights/gguf_part.h"
 #include "model/weights/tensor_file.h"
 
 namespace recollect::model {
@@ -36,24 +39,22 @@ class GgufFile final : public TensorFile {
   // whose name does not say so; parts that say other numbers than their names, or are of another
   // model.
   static absl::StatusOr<GgufFile> Open(const std::string& path);
-  ~GgufFile() override;
-  GgufFile(GgufFile&&) noexcept;
-  GgufFile& operator=(GgufFile&&) noexcept;
 
-  const GgufMetadata& metadata() const;  // of the first file
-  const std::vector<std::string>& paths() const;
+  const GgufMetadata& metadata() const { return parts_.front()->metadata; }  // of the first file
+  std::vector<std::string> paths() const;
 
   // Shapes are row-major, [rows, columns]: the reverse of what the file says. A dtype is "F32",
   // "F16", "BF16" or a block format's name; `data` starts at a multiple of 8.
-  const std::map<std::string, TensorInfo>& tensors() const override;
-
-  // As of SafetensorsFile; blocks are dequantised.
-  absl::StatusOr<std::vector<float>> ReadFloats(const std::string& name) const override;
+  const std::map<std::string, TensorInfo>& tensors() const override { return tensors_; }
 
  private:
-  GgufFile();
-  struct State;
-  std::unique_ptr<State> state_;
+  GgufFile() = default;
+  absl::Status Add(std::unique_ptr<GgufPart> part);
+  absl::Status AddParts(int64_t count);
+  absl::Status CheckTensorCount() const;
+
+  std::vector<std::unique_ptr<GgufPart>> parts_;
+  std::map<std::string, TensorInfo> tensors_;  // of all parts
 };
 
 }  // namespace recollect::model

@@ -1,5 +1,4 @@
-#include "model/weights/gguf_directory.h"
-
+// Reads the part of a GGUF file that says which tensors there are.
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -9,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "kernels/quant/quant_blocks.h"
+#include "model/weights/gguf_cursor.h"
+#include "model/weights/gguf_part.h"
 
 namespace recollect::model {
 namespace {

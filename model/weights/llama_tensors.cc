@@ -109,23 +109,9 @@ absl::StatusOr<std::unique_ptr<LlamaTensors>> LlamaTensors::Create(std::unique_p
   return result;
 }
 
-absl::StatusOr<std::vector<float>> LlamaTensors::ReadFloats(const std::string& name) const {
-  const auto found = parts_.find(name);
-  if (found == parts_.end()) return absl::NotFoundError(absl::StrCat("no tensor ", name));
-  if (found->second.size() == 1) return file_->ReadFloats(found->second.front());
-  std::vector<float> all;
-  for (const std::string& part : found->second) {
-    ASSIGN_OR_RETURN(const std::vector<float> values, file_->ReadFloats(part));
-    all.insert(all.end(), values.begin(), values.end());
-  }
-  return all;
-}
-
 std::vector<TensorInfo> LlamaTensors::Parts(const std::string& name) const {
   std::vector<TensorInfo> parts;
-  const auto found = parts_.find(name);
-  if (found == parts_.end()) return parts;
-  for (const std::string& part : found->second) parts.push_back(file_->tensors().at(part));
+  for (const std::string& part : parts_.at(name)) parts.push_back(file_->tensors().at(part));
   return parts;
 }
 

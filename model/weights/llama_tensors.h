@@ -30,7 +30,6 @@ class LlamaTensors final : public TensorFile {
                                                               LlamaNames names);
 
   const std::map<std::string, TensorInfo>& tensors() const override { return tensors_; }
-  absl::StatusOr<std::vector<float>> ReadFloats(const std::string& name) const override;
   std::vector<TensorInfo> Parts(const std::string& name) const override;
 
  private:

@@ -8,11 +8,9 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "base/io/mapped_file.h"
 #include "base/json.h"
 #include "base/status.h"
 #include "model/config/problems.h"
-#include "model/weights/tensor_floats.h"
 
 namespace recollect::model {
 namespace {
@@ -78,16 +76,8 @@ absl::Status ReadEntry(const json& entry, const std::byte* data, uint64_t data_b
 
 }  // namespace
 
-struct SafetensorsFile::State {
-  MappedFile file;
-  std::map<std::string, TensorInfo> tensors;
-
-  absl::Status ReadHeader();
-  absl::Status CheckCoverage(const std::byte* data, uint64_t data_bytes) const;
-};
-
-absl::Status SafetensorsFile::State::ReadHeader() {
-  const std::span<const std::byte> bytes = file.bytes();
+absl::Status SafetensorsFile::ReadHeader() {
+  const std::span<const std::byte> bytes = file_.bytes();
   if (bytes.size() < kLengthBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat(bytes.size(), " bytes, expected at least ", kLengthBytes));
@@ -129,17 +119,16 @@ absl::Status SafetensorsFile::State::ReadHeader() {
       problems.push_back(absl::StrCat(name, ": ", status.message()));
       continue;
     }
-    tensors.emplace(name, std::move(info));
+    tensors_.emplace(name, std::move(info));
   }
   if (!problems.empty()) return ProblemsError(problems);
   return CheckCoverage(data, data_bytes);
 }
 
 // The tensors fill the data exactly: overlaps and gaps both mean a broken writer.
-absl::Status SafetensorsFile::State::CheckCoverage(const std::byte* data,
-                                                   uint64_t data_bytes) const {
+absl::Status SafetensorsFile::CheckCoverage(const std::byte* data, uint64_t data_bytes) const {
   std::vector<std::pair<const TensorInfo*, const std::string*>> order;
-  for (const auto& [name, info] : tensors) order.emplace_back(&info, &name);
+  for (const auto& [name, info] : tensors_) order.emplace_back(&info, &name);
   // Among equal starts the empty ones come first; they overlap nothing.
   std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
     return std::pair(a.first->data, a.first->bytes) < std::pair(b.first->data, b.first->bytes);
@@ -165,24 +154,11 @@ absl::Status SafetensorsFile::State::CheckCoverage(const std::byte* data,
   return absl::OkStatus();
 }
 
-SafetensorsFile::SafetensorsFile() : state_(std::make_unique<State>()) {}
-SafetensorsFile::~SafetensorsFile() = default;
-SafetensorsFile::SafetensorsFile(SafetensorsFile&&) noexcept = default;
-SafetensorsFile& SafetensorsFile::operator=(SafetensorsFile&&) noexcept = default;
-
 absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
   SafetensorsFile file;
-  ASSIGN_OR_RETURN(file.state_->file, MappedFile::Open(path));
-  RETURN_IF_ERROR(Annotate(file.state_->ReadHeader(), path));
+  ASSIGN_OR_RETURN(file.file_, MappedFile::Open(path));
+  RETURN_IF_ERROR(Annotate(file.ReadHeader(), path));
   return file;
-}
-
-const std::map<std::string, TensorInfo>& SafetensorsFile::tensors() const {
-  return state_->tensors;
-}
-
-absl::StatusOr<std::vector<float>> SafetensorsFile::ReadFloats(const std::string& name) const {
-  return ReadTensorFloats(state_->tensors, name);
 }
 
 }  // namespace recollect::model

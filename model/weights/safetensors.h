@@ -4,12 +4,14 @@
 #ifndef RECOLLECT_MODEL_WEIGHTS_SAFETENSORS_H_
 #define RECOLLECT_MODEL_WEIGHTS_SAFETENSORS_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
-#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/io/mapped_file.h"
 #include "model/weights/tensor_file.h"
 
 namespace recollect::model {
@@ -20,17 +22,16 @@ class SafetensorsFile final : public TensorFile {
   // NOT_FOUND: no file. INVALID_ARGUMENT: truncated (names expected and actual bytes), overlapping
   // or out-of-range offsets, shape and byte count that disagree, unknown dtype, malformed header.
   static absl::StatusOr<SafetensorsFile> Open(const std::string& path);
-  ~SafetensorsFile() override;
-  SafetensorsFile(SafetensorsFile&&) noexcept;
-  SafetensorsFile& operator=(SafetensorsFile&&) noexcept;
 
-  const std::map<std::string, TensorInfo>& tensors() const override;
-  absl::StatusOr<std::vector<float>> ReadFloats(const std::string& name) const override;
+  const std::map<std::string, TensorInfo>& tensors() const override { return tensors_; }
 
  private:
-  SafetensorsFile();
-  struct State;
-  std::unique_ptr<State> state_;
+  SafetensorsFile() = default;
+  absl::Status ReadHeader();
+  absl::Status CheckCoverage(const std::byte* data, uint64_t data_bytes) const;
+
+  MappedFile file_;
+  std::map<std::string, TensorInfo> tensors_;
 };
 
 }  // namespace recollect::model

@@ -8,7 +8,6 @@
 #include "base/io/file.h"
 #include "base/json.h"
 #include "base/status.h"
-#include "model/weights/tensor_floats.h"
 
 namespace recollect::model {
 namespace {
@@ -77,10 +76,6 @@ absl::StatusOr<ShardedSafetensors> ShardedSafetensors::Open(const std::string& i
     }
   }
   return file;
-}
-
-absl::StatusOr<std::vector<float>> ShardedSafetensors::ReadFloats(const std::string& name) const {
-  return ReadTensorFloats(tensors_, name);
 }
 
 }  // namespace recollect::model

@@ -23,7 +23,6 @@ class ShardedSafetensors final : public TensorFile {
   static absl::StatusOr<ShardedSafetensors> Open(const std::string& index);
 
   const std::map<std::string, TensorInfo>& tensors() const override { return tensors_; }
-  absl::StatusOr<std::vector<float>> ReadFloats(const std::string& name) const override;
 
   // The paths of the files, by name: with the index, all that the tensors depend on.
   const std::vector<std::string>& paths() const { return paths_; }

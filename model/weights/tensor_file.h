@@ -18,8 +18,7 @@ namespace recollect::model {
 struct TensorInfo {
   std::string dtype;           // "F32", "BF16", "F16", "I32", "I64", or a GGUF file's block format
   std::vector<int64_t> shape;  // row-major: the last size is that of neighbours
-  const std::byte* data =
-      nullptr;  // into the mapped file; null of a tensor that is made of several
+  const std::byte* data = nullptr;  // into the mapped file; null where it is made of several
   int64_t bytes = 0;
 
   bool integers() const { return dtype == "I32" || dtype == "I64"; }
@@ -36,9 +35,10 @@ class TensorFile {
 
   virtual const std::map<std::string, TensorInfo>& tensors() const = 0;
 
-  // The tensor as fp32 values in row-major order; NOT_FOUND or INVALID_ARGUMENT (not a float
-  // dtype).
-  virtual absl::StatusOr<std::vector<float>> ReadFloats(const std::string& name) const = 0;
+  // The tensor as fp32 values in row-major order: F32 as it is, BF16 and F16 widened, blocks
+  // (kernels/quant/quant_blocks.h) dequantised. NOT_FOUND: no such tensor. INVALID_ARGUMENT:
+  // another dtype.
+  absl::StatusOr<std::vector<float>> ReadFloats(const std::string& name) const;
 
   // The tensor as its file has it: one part, or several of which it is stacked by rows. REQUIRES:
   // `name` is among tensors().

@@ -90,17 +90,20 @@ absl::Status DecodeFloats(std::string_view dtype, const std::byte* data, int64_t
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<float>> ReadTensorFloats(
-    const std::map<std::string, TensorInfo>& tensors, const std::string& name) {
-  const auto found = tensors.find(name);
-  if (found == tensors.end()) return absl::NotFoundError(absl::StrCat("no tensor ", name));
-  const TensorInfo& info = found->second;
-  const int64_t count =
-      std::reduce(info.shape.begin(), info.shape.end(), int64_t{1}, std::multiplies<int64_t>());
-  std::vector<float> values(static_cast<size_t>(info.integers() ? 0 : count));
-  const absl::Status status =
-      DecodeFloats(info.dtype, info.data, std::ssize(values), values.data());
-  if (!status.ok()) return Annotate(status, name);
+absl::StatusOr<std::vector<float>> TensorFile::ReadFloats(const std::string& name) const {
+  const auto found = tensors().find(name);
+  if (found == tensors().end()) return absl::NotFoundError(absl::StrCat("no tensor ", name));
+  const std::vector<int64_t>& shape = found->second.shape;
+  const auto numbers = [](const std::vector<int64_t>& sizes) {
+    return std::reduce(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<int64_t>());
+  };
+  std::vector<float> values(static_cast<size_t>(found->second.integers() ? 0 : numbers(shape)));
+  float* out = values.data();
+  for (const TensorInfo& part : Parts(name)) {
+    const int64_t count = part.integers() ? 0 : numbers(part.shape);
+    RETURN_IF_ERROR(Annotate(DecodeFloats(part.dtype, part.data, count, out), name));
+    out += count;
+  }
   return values;
 }
 

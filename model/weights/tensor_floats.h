@@ -4,26 +4,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "model/weights/tensor_file.h"
 
 namespace recollect::model {
 
-// The tensor called `name` in row-major order: F32 as it is, BF16 and F16 widened, blocks
-// (kernels/quant/quant_blocks.h) dequantised. NOT_FOUND: no such tensor. INVALID_ARGUMENT: another
-// dtype.
-absl::StatusOr<std::vector<float>> ReadTensorFloats(
-    const std::map<std::string, TensorInfo>& tensors, const std::string& name);
-
-// The same of `count` numbers at any address, one row or whole rows, into out[count].
-// INVALID_ARGUMENT: another dtype.
+// Converts `count` numbers at any address, one row or whole rows, as TensorFile::ReadFloats does,
+// into out[count]. INVALID_ARGUMENT: another dtype.
 absl::Status DecodeFloats(std::string_view dtype, const std::byte* data, int64_t count, float* out);
 
 // INVALID_ARGUMENT names the element that is not finite, `values[0]` being element `first` of

@@ -156,10 +156,10 @@ absl::Status CheckTensors(const TensorFile& file, const std::vector<TensorSpec>&
 // Whether a tensor of the file is in blocks, which kQuantized multiplies as they are.
 bool HasBlocks(const TensorFile& file);
 
-// Reads and packs the weights. REQUIRES: CheckTensors(file, ExpectedTensors(config)) returned OK, and for kBf16 a
-// CPU that has it. With kQuantized a matrix that is not in blocks is packed as bf16, or as fp32
-// where the CPU has no bf16. INVALID_ARGUMENT: a number that is not finite. `adapter`: the tensors
-// of the config's adapter; null: it has none.
+// Reads and packs the weights. REQUIRES: CheckTensors(file, ExpectedTensors(config)) returned OK,
+// and for kBf16 a CPU that has it. With kQuantized a matrix that is not in blocks is packed as
+// bf16, or as fp32 where the CPU has no bf16. INVALID_ARGUMENT: a number that is not finite.
+// `adapter`: the tensors of the config's adapter; null: it has none.
 absl::StatusOr<Weights> LoadWeights(const TensorFile& file, const TensorFile* adapter,
                                     const ModelConfig& config, DType dtype);
 

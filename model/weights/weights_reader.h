@@ -32,9 +32,9 @@ inline bool IsInBlocks(const TensorFile& file, const std::string& name) {
   });
 }
 
-// The tensors of a checkpoint, each named once, with its shape and its place in the weights: without
-// a file this lists them, with one it also reads them, one after another, so that at most one exists
-// unpacked. Keeps the first error.
+// The tensors of a checkpoint, each named once, with its shape and its place in the weights:
+// without a file this lists them, with one it also reads them, one after another, so that at most
+// one exists unpacked. Keeps the first error.
 class WeightsReader {
  public:
   using Shape = std::vector<int64_t>;

@@ -1,30 +1,21 @@
 #include "model/text/sentencepiece_model.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <queue>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/status.h"
 
 namespace recollect::model {
 namespace {
 
-std::string Replaced(std::string_view text, std::string_view from, std::string_view to) {
-  std::string out;
-  while (true) {
-    const size_t at = text.find(from);
-    out.append(text.substr(0, at));
-    if (at == std::string_view::npos) return out;
-    out.append(to);
-    text.remove_prefix(at + from.size());
-  }
+std::string Replaced(std::string_view text, absl::string_view from, absl::string_view to) {
+  return absl::StrReplaceAll(absl::string_view(text.data(), text.size()), {{from, to}});
 }
 
 // The byte that a byte piece's text names, as "<0x41>", or -1.
@@ -43,13 +34,6 @@ absl::Status PieceProblem(size_t id, const SentencePiece& piece, const char* wha
                                                  absl::CHexEscape(piece.text.substr(0, kMaxShown)),
                                                  "\", expected ", expected));
 }
-
-// A run of characters that may become a piece; a linked list by index.
-struct Symbol {
-  std::string_view text;  // empty: merged into the one before
-  int previous = -1, next = -1;
-  bool fixed = false;  // a user-defined symbol: never merged
-};
 
 struct Merge {
   float score = 0;
@@ -79,35 +63,23 @@ uint32_t CodePoint(std::string_view character) {
 
 }  // namespace
 
-struct SentencePieceModel::State {
-  std::vector<SentencePiece> pieces;
-  std::unordered_map<std::string_view, int>
-      ids;  // normal and user-defined pieces; views into `pieces`
-  // Texts of user-defined pieces by their first byte, the longest first.
-  std::array<std::vector<std::string_view>, 256> user_defined;
-  std::array<int, 256> byte_ids;
-  bool dummy_prefix = false, whole_text = false;
-  std::unordered_set<uint64_t> joins;  // pairs of code points, with whole_text only
-
-  absl::Status AddPiece(size_t id);
-  absl::Status Build();
-  void CollectJoins();
-  std::vector<Symbol> Split(std::string_view text) const;
-  void Merge(std::vector<Symbol>& symbols) const;
+// A run of characters that may become a piece; a linked list by index.
+struct SentencePieceModel::Symbol {
+  std::string_view text;  // empty: merged into the one before
+  int previous = -1, next = -1;
+  bool fixed = false;  // a user-defined symbol: never merged
 };
 
-SentencePieceModel::SentencePieceModel() : state_(std::make_unique<State>()) {}
-SentencePieceModel::~SentencePieceModel() = default;
-SentencePieceModel::SentencePieceModel(SentencePieceModel&&) noexcept = default;
-SentencePieceModel& SentencePieceModel::operator=(SentencePieceModel&&) noexcept = default;
+SentencePieceModel::SentencePieceModel(SentencePieceVocabulary vocabulary)
+    : vocabulary_(std::move(vocabulary)) {}
 
-absl::Status SentencePieceModel::State::AddPiece(size_t id) {
-  const SentencePiece& piece = pieces[id];
+absl::Status SentencePieceModel::AddPiece(size_t id) {
+  const SentencePiece& piece = vocabulary_.pieces[id];
   const bool user = piece.type == TokenType::kUserDefined;
   if (piece.type == TokenType::kByte) {
     const int byte = NamedByte(piece.text);
     if (byte < 0) return PieceProblem(id, piece, "the byte", "two hex digits as in \"<0x41>\"");
-    byte_ids[static_cast<size_t>(byte)] = static_cast<int>(id);
+    byte_ids_[static_cast<size_t>(byte)] = static_cast<int>(id);
   }
   if (!user && piece.type != TokenType::kNormal) return absl::OkStatus();
   // Numbers that cannot be ordered would make the order of merges depend on chance.
@@ -115,60 +87,55 @@ absl::Status SentencePieceModel::State::AddPiece(size_t id) {
     return absl::InvalidArgumentError(
         absl::StrCat("the score of piece ", id, " is nan, expected a number"));
   }
-  ids.emplace(piece.text, static_cast<int>(id));
+  ids_.emplace(piece.text, static_cast<int>(id));
   if (!user) return absl::OkStatus();
   // Of one without text any text holds any number.
   if (piece.text.empty()) return PieceProblem(id, piece, "the user-defined symbol", "some text");
-  user_defined[static_cast<uint8_t>(piece.text.front())].push_back(piece.text);
+  user_defined_[static_cast<uint8_t>(piece.text.front())].push_back(piece.text);
   return absl::OkStatus();
 }
 
-absl::Status SentencePieceModel::State::Build() {
-  byte_ids.fill(-1);
-  for (size_t id = 0; id < pieces.size(); ++id) RETURN_IF_ERROR(AddPiece(id));
-  for (size_t byte = 0; byte < byte_ids.size(); ++byte) {
-    if (byte_ids[byte] >= 0) continue;
+absl::Status SentencePieceModel::Build() {
+  byte_ids_.fill(-1);
+  for (size_t id = 0; id < vocabulary_.pieces.size(); ++id) RETURN_IF_ERROR(AddPiece(id));
+  for (size_t byte = 0; byte < byte_ids_.size(); ++byte) {
+    if (byte_ids_[byte] >= 0) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("no piece for byte ", byte, ", expected a model with byte fallback"));
   }
-  for (auto& texts : user_defined) {
+  for (auto& texts : user_defined_) {
     std::stable_sort(texts.begin(), texts.end(),
                      [](std::string_view a, std::string_view b) { return a.size() > b.size(); });
   }
-  if (whole_text) CollectJoins();
+  if (vocabulary_.whole_text) CollectJoins();
   return absl::OkStatus();
 }
 
 absl::StatusOr<SentencePieceModel> SentencePieceModel::Create(SentencePieceVocabulary vocabulary) {
-  SentencePieceModel model;
-  model.state_->pieces = std::move(vocabulary.pieces);
-  model.state_->dummy_prefix = vocabulary.dummy_prefix;
-  model.state_->whole_text = vocabulary.whole_text;
-  RETURN_IF_ERROR(model.state_->Build());
+  SentencePieceModel model(std::move(vocabulary));
+  RETURN_IF_ERROR(model.Build());
   return model;
 }
 
-void SentencePieceModel::State::CollectJoins() {
-  for (const auto& [text, id] : ids) {
+void SentencePieceModel::CollectJoins() {
+  for (const auto& [text, id] : ids_) {
     uint32_t previous = 0;
     for (size_t at = 0; at < text.size();) {
       const size_t size = CharacterSize(text.substr(at));
       const uint32_t character = CodePoint(text.substr(at, size));
-      if (at > 0) joins.insert(uint64_t{previous} << 32 | character);
+      if (at > 0) joins_.insert(uint64_t{previous} << 32 | character);
       previous = character;
       at += size;
     }
   }
 }
 
-int SentencePieceModel::Size() const { return static_cast<int>(state_->pieces.size()); }
-
 std::string SentencePieceModel::Bytes(int id) const {
-  const SentencePiece& piece = state_->pieces.at(static_cast<size_t>(id));
+  const SentencePiece& piece = vocabulary_.pieces.at(static_cast<size_t>(id));
   switch (piece.type) {
     case TokenType::kNormal:
     case TokenType::kUserDefined:
-      return Replaced(piece.text, kSpaceMark, " ");
+      return Replaced(piece.text, kSpaceMarkBytes, " ");
     case TokenType::kByte:
       return std::string(1, static_cast<char>(NamedByte(piece.text)));
     case TokenType::kUnknown:
@@ -179,18 +146,10 @@ std::string SentencePieceModel::Bytes(int id) const {
   return "";
 }
 
-std::string_view SentencePieceModel::ControlName(int id) const {
-  const SentencePiece& piece = state_->pieces.at(static_cast<size_t>(id));
-  const bool control = piece.type == TokenType::kControl || piece.type == TokenType::kUnknown;
-  return control ? std::string_view(piece.text) : std::string_view();
-}
-
-int SentencePieceModel::ByteId(uint8_t byte) const { return state_->byte_ids[byte]; }
-
-std::vector<Symbol> SentencePieceModel::State::Split(std::string_view text) const {
+std::vector<SentencePieceModel::Symbol> SentencePieceModel::Split(std::string_view text) const {
   std::vector<Symbol> symbols;
   while (!text.empty()) {
-    const auto& fixed_texts = user_defined[static_cast<uint8_t>(text.front())];
+    const auto& fixed_texts = user_defined_[static_cast<uint8_t>(text.front())];
     const auto fixed = std::find_if(fixed_texts.begin(), fixed_texts.end(),
                                     [&](std::string_view s) { return text.starts_with(s); });
     Symbol symbol;
@@ -205,15 +164,16 @@ std::vector<Symbol> SentencePieceModel::State::Split(std::string_view text) cons
   return symbols;
 }
 
-void SentencePieceModel::State::Merge(std::vector<Symbol>& symbols) const {
+void SentencePieceModel::Merge(std::vector<Symbol>& symbols) const {
   std::priority_queue<struct Merge> agenda;
   const auto consider = [&](int left, int right) {
     if (left < 0 || right < 0 || symbols[left].fixed || symbols[right].fixed) return;
     // Neighbours lie beside each other in the text.
     const std::string_view both(symbols[left].text.data(),
                                 symbols[left].text.size() + symbols[right].text.size());
-    if (const auto found = ids.find(both); found != ids.end()) {
-      agenda.push({pieces[static_cast<size_t>(found->second)].score, left, right, both.size()});
+    if (const auto found = ids_.find(both); found != ids_.end()) {
+      const float score = vocabulary_.pieces[static_cast<size_t>(found->second)].score;
+      agenda.push({score, left, right, both.size()});
     }
   };
   for (size_t i = 1; i < symbols.size(); ++i)
@@ -234,27 +194,24 @@ void SentencePieceModel::State::Merge(std::vector<Symbol>& symbols) const {
   }
 }
 
-bool SentencePieceModel::dummy_prefix() const { return state_->dummy_prefix; }
-bool SentencePieceModel::whole_text() const { return state_->whole_text; }
-
 bool SentencePieceModel::Joins(std::string_view a, std::string_view b) const {
   const uint32_t left = CodePoint(a == " " ? kSpaceMark : a);
   const uint32_t right = CodePoint(b == " " ? kSpaceMark : b);
-  return state_->joins.contains(uint64_t{left} << 32 | right);
+  return joins_.contains(uint64_t{left} << 32 | right);
 }
 
 void SentencePieceModel::Encode(std::string_view text, std::vector<int>& ids) const {
-  const std::string escaped = Replaced(text, " ", kSpaceMark);
-  std::vector<Symbol> symbols = state_->Split(escaped);
-  state_->Merge(symbols);
+  const std::string escaped = Replaced(text, " ", kSpaceMarkBytes);
+  std::vector<Symbol> symbols = Split(escaped);
+  Merge(symbols);
   for (int i = symbols.empty() ? -1 : 0; i >= 0; i = symbols[i].next) {
-    const auto found = state_->ids.find(symbols[i].text);
-    if (found != state_->ids.end()) {
+    const auto found = ids_.find(symbols[i].text);
+    if (found != ids_.end()) {
       ids.push_back(found->second);
       continue;
     }
-    for (const char c : Replaced(symbols[i].text, kSpaceMark, " ")) {
-      ids.push_back(state_->byte_ids[static_cast<uint8_t>(c)]);
+    for (const char c : Replaced(symbols[i].text, kSpaceMarkBytes, " ")) {
+      ids.push_back(byte_ids_[static_cast<uint8_t>(c)]);
     }
   }
 }

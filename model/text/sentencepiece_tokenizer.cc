@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "base/check.h"
 #include "base/io/file.h"
 #include "base/status.h"
-#include "model/text/sentencepiece_model.h"
 
 namespace recollect::model {
 namespace {
@@ -23,7 +21,7 @@ constexpr size_t kCacheEntries = 1 << 16;
 class Segmenter {
  public:
   Segmenter(std::string_view text, const SentencePieceModel& pieces)
-      : text_(text), pieces_(pieces), whole_text_(pieces.whole_text()) {}
+      : text_(text), pieces_(pieces), whole_text_(pieces.vocabulary().whole_text) {}
 
   // The next segment whose end no later text can move; with `final`, the rest counts as one. Empty:
   // none left.
@@ -90,41 +88,25 @@ size_t CoveredBytes(std::string_view piece, std::string_view text, bool& prefix)
 
 }  // namespace
 
-struct SentencePieceTokenizer::State {
-  SentencePieceModel pieces;
-  std::vector<std::string> bytes;                     // by id
-  std::unordered_map<std::string, int32_t> controls;  // by name
-  std::vector<int> mark_ids;                          // the byte pieces of kSpaceMark
-  std::optional<int32_t> begin;
-
-  State(SentencePieceModel model, int32_t bos);
-  void EncodeSegment(std::string_view segment, std::vector<int>& ids) const {
-    if (segment != kSpaceMark || pieces.whole_text()) return pieces.Encode(segment, ids);
-    ids.insert(ids.end(), mark_ids.begin(), mark_ids.end());
+SentencePieceTokenizer::SentencePieceTokenizer(SentencePieceModel model)
+    : model_(std::move(model)) {
+  for (const char c : kSpaceMark) mark_ids_.push_back(model_.ByteId(static_cast<uint8_t>(c)));
+  for (const SentencePiece& piece : model_.vocabulary().pieces) {
+    const bool named = piece.type == TokenType::kControl || piece.type == TokenType::kUnknown;
+    AddToken(model_.Bytes(static_cast<int>(vocab_size())), named ? piece.text : "");
   }
-};
-
-SentencePieceTokenizer::State::State(SentencePieceModel model, int32_t bos)
-    : pieces(std::move(model)) {
-  for (const char c : kSpaceMark) mark_ids.push_back(pieces.ByteId(static_cast<uint8_t>(c)));
-  for (int id = 0; id < pieces.Size(); ++id) {
-    bytes.push_back(pieces.Bytes(id));
-    const std::string_view name = pieces.ControlName(id);
-    if (!name.empty()) controls.emplace(name, id);
-  }
-  if (bos >= 0) begin = bos;
+  if (model_.vocabulary().bos >= 0) begin_ = model_.vocabulary().bos;
 }
 
-SentencePieceTokenizer::SentencePieceTokenizer(std::unique_ptr<State> state)
-    : state_(std::move(state)) {}
-SentencePieceTokenizer::~SentencePieceTokenizer() = default;
+void SentencePieceTokenizer::EncodeSegment(std::string_view segment, std::vector<int>& ids) const {
+  if (segment != kSpaceMark || model_.vocabulary().whole_text) return model_.Encode(segment, ids);
+  ids.insert(ids.end(), mark_ids_.begin(), mark_ids_.end());
+}
 
 absl::StatusOr<std::unique_ptr<SentencePieceTokenizer>> SentencePieceTokenizer::Create(
     SentencePieceVocabulary vocabulary) {
-  const int32_t bos = vocabulary.bos;
   ASSIGN_OR_RETURN(SentencePieceModel model, SentencePieceModel::Create(std::move(vocabulary)));
-  auto state = std::make_unique<State>(std::move(model), bos);
-  return std::unique_ptr<SentencePieceTokenizer>(new SentencePieceTokenizer(std::move(state)));
+  return std::unique_ptr<SentencePieceTokenizer>(new SentencePieceTokenizer(std::move(model)));
 }
 
 absl::StatusOr<std::unique_ptr<SentencePieceTokenizer>> SentencePieceTokenizer::Load(
@@ -138,18 +120,13 @@ absl::StatusOr<std::unique_ptr<SentencePieceTokenizer>> SentencePieceTokenizer::
   return tokenizer;
 }
 
-absl::StatusOr<Tokenizer::Encoded> SentencePieceTokenizer::EncodePrefix(std::string_view text,
-                                                                        bool final,
-                                                                        int64_t base_offset) const {
-  const int64_t invalid = FindInvalidUtf8(text, /*allow_partial_end=*/!final);
-  if (invalid >= 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("text is not valid UTF-8 at byte ", base_offset + invalid));
-  }
+absl::StatusOr<Tokenizer::Encoded> SentencePieceTokenizer::EncodeValid(std::string_view text,
+                                                                       bool final,
+                                                                       int64_t base_offset) const {
   Encoded result;
-  Segmenter segmenter(text, state_->pieces);
+  Segmenter segmenter(text, model_);
   // The space before the text; it belongs to the first segment and covers nothing.
-  bool prefix = state_->pieces.dummy_prefix() && base_offset == 0;
+  bool prefix = model_.vocabulary().dummy_prefix && base_offset == 0;
   struct Span {
     size_t begin, end;
   };
@@ -160,12 +137,12 @@ absl::StatusOr<Tokenizer::Encoded> SentencePieceTokenizer::EncodePrefix(std::str
     if (segment.empty()) break;
     Span span{ids.size(), ids.size()};
     if (prefix) {
-      state_->EncodeSegment(std::string(1, ' ').append(segment), ids);
+      EncodeSegment(std::string(1, ' ').append(segment), ids);
       span.end = ids.size();
     } else if (const auto known = cache.find(segment); known != cache.end()) {
       span = known->second;
     } else {
-      state_->EncodeSegment(segment, ids);
+      EncodeSegment(segment, ids);
       span.end = ids.size();
       if (cache.size() < kCacheEntries) cache.emplace(segment, span);
     }
@@ -186,32 +163,10 @@ absl::StatusOr<Tokenizer::Encoded> SentencePieceTokenizer::EncodePrefix(std::str
   return result;
 }
 
-std::string_view SentencePieceTokenizer::TokenBytes(int32_t id) const {
-  RECOLLECT_CHECK(id >= 0 && static_cast<size_t>(id) < state_->bytes.size());
-  return state_->bytes[static_cast<size_t>(id)];
-}
-
 std::string SentencePieceTokenizer::Decode(const std::vector<int32_t>& ids) const {
   std::string text = Tokenizer::Decode(ids);
-  if (state_->pieces.dummy_prefix() && !text.empty() && text.front() == ' ') text.erase(0, 1);
+  if (model_.vocabulary().dummy_prefix && !text.empty() && text.front() == ' ') text.erase(0, 1);
   return text;
 }
-
-int64_t SentencePieceTokenizer::vocab_size() const {
-  return static_cast<int64_t>(state_->bytes.size());
-}
-
-std::optional<int32_t> SentencePieceTokenizer::ControlToken(std::string_view name) const {
-  const auto found = state_->controls.find(std::string(name));
-  if (found == state_->controls.end()) return std::nullopt;
-  return found->second;
-}
-
-std::string_view SentencePieceTokenizer::ControlName(int32_t id) const {
-  RECOLLECT_CHECK(id >= 0 && id < vocab_size());
-  return state_->pieces.ControlName(id);
-}
-
-std::optional<int32_t> SentencePieceTokenizer::BeginToken() const { return state_->begin; }
 
 }  // namespace recollect::model

@@ -9,19 +9,18 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "model/text/sentencepiece_vocabulary.h"
+#include "model/text/sentencepiece_model.h"
 #include "model/text/tokenizer.h"
 
 namespace recollect::model {
 
 // Thread-safe.
-class SentencePieceTokenizer : public Tokenizer {
+class SentencePieceTokenizer final : public Tokenizer {
  public:
   // Reads a tokenizer.model: with a dummy prefix texts are wholes. INVALID_ARGUMENT: not a BPE
   // model with byte fallback that changes no text; the message names the file and the problem.
@@ -29,22 +28,17 @@ class SentencePieceTokenizer : public Tokenizer {
   // INVALID_ARGUMENT as SentencePieceModel::Create.
   static absl::StatusOr<std::unique_ptr<SentencePieceTokenizer>> Create(
       SentencePieceVocabulary vocabulary);
-  ~SentencePieceTokenizer() override;
 
-  absl::StatusOr<Encoded> EncodePrefix(std::string_view text, bool final,
-                                       int64_t base_offset) const override;
-  std::string_view TokenBytes(int32_t id) const override;
   std::string Decode(const std::vector<int32_t>& ids) const override;
-  int64_t vocab_size() const override;
-  std::optional<int32_t> ControlToken(std::string_view name) const override;
-  std::string_view ControlName(int32_t id) const override;
-  // The vocabulary's `bos`.
-  std::optional<int32_t> BeginToken() const override;
 
  private:
-  struct State;
-  explicit SentencePieceTokenizer(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  explicit SentencePieceTokenizer(SentencePieceModel model);
+  absl::StatusOr<Encoded> EncodeValid(std::string_view text, bool final,
+                                      int64_t base_offset) const override;
+  void EncodeSegment(std::string_view segment, std::vector<int>& ids) const;
+
+  SentencePieceModel model_;
+  std::vector<int> mark_ids_;  // the byte pieces of kSpaceMark
 };
 
 }  // namespace recollect::model

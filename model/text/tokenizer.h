@@ -12,6 +12,8 @@
 #define RECOLLECT_MODEL_TEXT_TOKENIZER_H_
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,26 +46,41 @@ class Tokenizer {
     std::vector<int32_t> token_bytes;
     int64_t consumed = 0;
   };
-  virtual absl::StatusOr<Encoded> EncodePrefix(std::string_view text, bool final,
-                                               int64_t base_offset) const = 0;
+  absl::StatusOr<Encoded> EncodePrefix(std::string_view text, bool final,
+                                       int64_t base_offset) const;
 
   // Returns the bytes a token stands for (one raw byte for byte pieces, empty for control tokens).
   // The concatenation of all tokens' bytes is the text, except bytes for which a byte-level
   // vocabulary has no token; a single token's bytes need not be valid UTF-8. Decode drops the space
   // of a dummy prefix; with such a model U+2581 comes back as a space.
-  virtual std::string_view TokenBytes(int32_t id) const = 0;
+  std::string_view TokenBytes(int32_t id) const;
   virtual std::string Decode(const std::vector<int32_t>& ids) const;
 
-  virtual int64_t vocab_size() const = 0;
+  int64_t vocab_size() const { return std::ssize(bytes_); }
 
   // Finds a control token by its name, such as "<|im_end|>". No text encodes to it; templates of
   // conversations place it by id.
-  virtual std::optional<int32_t> ControlToken(std::string_view name) const = 0;
-  // Returns the name of a control token, empty for every other id.
-  virtual std::string_view ControlName(int32_t id) const = 0;
-  // Returns the token that stands before a text or conversation, if the model has one. Encode does
-  // not add it.
-  virtual std::optional<int32_t> BeginToken() const = 0;
+  std::optional<int32_t> ControlToken(std::string_view name) const;
+  // Returns the name of a control token or of the unknown one, empty for every other id.
+  std::string_view ControlName(int32_t id) const;
+  // Returns the token that stands before a text or conversation, if the vocabulary names one.
+  // Encode does not add it.
+  std::optional<int32_t> BeginToken() const { return begin_; }
+
+ protected:
+  // EncodePrefix of valid UTF-8, whose last character may be incomplete unless `final`.
+  virtual absl::StatusOr<Encoded> EncodeValid(std::string_view text, bool final,
+                                              int64_t base_offset) const = 0;
+  // Adds the next id: with a name if it is a control token or the unknown one, else with bytes. As
+  // many as were reserved keep their addresses.
+  void AddToken(std::string bytes, std::string name);
+  void ReserveTokens(size_t count) { bytes_.reserve(count); }
+
+  std::optional<int32_t> begin_;
+
+ private:
+  std::vector<std::string> bytes_, names_;                // by id
+  std::map<std::string, int32_t, std::less<>> controls_;  // by name
 };
 
 // Returns the offset of the first byte that is not part of valid UTF-8, or -1. A sequence cut off

@@ -128,16 +128,13 @@ struct ChatTemplate::State {
   struct Around {
     Parts before, after;
   };
-  std::string name;
+  ChatFormat format;
   Parts begin, default_system;
   Around system, user, assistant;
-  std::string system_before, system_after;  // with system_in_user
-  std::vector<int32_t> opening, closing, ends;
-  bool system_in_user = false, takes_system = true, alternates = false;
-  bool trims = false, trims_answers = false, trims_after_system = false;
+  std::vector<int32_t> opening, ends;
 
   bool Trims(ChatRole role) const {
-    return trims || (trims_answers && role == ChatRole::kAssistant);
+    return format.trims || (format.trims_answers && role == ChatRole::kAssistant);
   }
   const Around& Of(ChatRole role) const {
     return role == ChatRole::kSystem ? system : role == ChatRole::kUser ? user : assistant;
@@ -162,18 +159,19 @@ absl::Status ChatTemplate::State::CheckContent(size_t index, const ChatMessage& 
 
 absl::Status ChatTemplate::State::CheckOrder(std::span<const ChatMessage> messages) const {
   if (messages.empty()) return absl::InvalidArgumentError("no messages, expected a user's");
+  const std::string name(format.name);
   for (size_t i = 0; i < messages.size(); ++i) {
     const ChatRole role = messages[i].role;
     const bool after_system = i > 0 && messages[i - 1].role == ChatRole::kSystem;
     if (role == ChatRole::kSystem) {
-      if (!takes_system) {
+      if (!format.takes_system) {
         return Unexpected(
             i, role, absl::StrCat("a user's: the chat template ", name, " has no system message"));
       }
       if (i > 0) return Unexpected(i, role, "it first or not at all");
     } else if (role == ChatRole::kAssistant && (i == 0 || after_system)) {
       return Unexpected(i, role, "a user's before it");
-    } else if (alternates && i > 0 && role == messages[i - 1].role) {
+    } else if (format.alternates && i > 0 && role == messages[i - 1].role) {
       return Unexpected(
           i, role,
           absl::StrCat(Whose(role == ChatRole::kUser ? ChatRole::kAssistant : ChatRole::kUser),
@@ -190,7 +188,7 @@ absl::Status ChatTemplate::State::CheckOrder(std::span<const ChatMessage> messag
 Parts ChatTemplate::State::Message(const ChatMessage& message, std::string_view prefix) const {
   const Around& around = Of(message.role);
   const std::string whole = absl::StrCat(std::string(prefix), message.content);
-  const bool together = prefix.empty() || trims_after_system;
+  const bool together = prefix.empty() || format.trims_after_system;
   std::string content = whole;
   if (Trims(message.role)) {
     content = together ? std::string(Trimmed(whole))
@@ -209,15 +207,6 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Create(ChatFormat format, const Token
   const bool own = format.user.before.starts_with(kBeginName);
   format.begins = !own && (format.begins || begins);
   auto state = std::make_shared<State>();
-  state->name = format.name;
-  state->system_in_user = format.system_in_user;
-  state->takes_system = format.takes_system;
-  state->alternates = format.alternates;
-  state->trims = format.trims;
-  state->trims_answers = format.trims_answers;
-  state->trims_after_system = format.trims_after_system;
-  state->system_before = format.system.before;
-  state->system_after = format.system.after;
   if (format.begins) {
     const std::optional<int32_t> begin = tokenizer.BeginToken();
     if (!begin.has_value()) {
@@ -241,15 +230,10 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Create(ChatFormat format, const Token
     ASSIGN_OR_RETURN(parts, TakeApart(text, format, tokenizer));
   }
   ASSIGN_OR_RETURN(state->opening, EncodeParts(tokenizer, opening, /*continues=*/true));
-  // What comes before the end belongs to the answer: LLaMA 2's ends with a space.
-  const Parts& after = state->assistant.after;
-  const auto from = std::find_if(after.begin(), after.end(),
-                                 [](const Part& part) { return part.control.has_value(); });
-  ASSIGN_OR_RETURN(state->closing,
-                   EncodeParts(tokenizer, Parts(from, after.end()), /*continues=*/true));
   for (const std::string_view end : format.ends) {
     if (const auto id = tokenizer.ControlToken(end); id.has_value()) state->ends.push_back(*id);
   }
+  state->format = std::move(format);
   return ChatTemplate(std::move(state));
 }
 
@@ -296,8 +280,9 @@ absl::StatusOr<RenderedChat> ChatTemplate::RenderWithEnds(
   Parts parts = state_->begin;
   if (!has_system) Append(state_->default_system, parts);
   for (const ChatMessage& message : messages) {
-    if (message.role == ChatRole::kSystem && state_->system_in_user) {
-      prefix = absl::StrCat(state_->system_before, message.content, state_->system_after);
+    if (message.role == ChatRole::kSystem && state_->format.system_in_user) {
+      const ChatAround& around = state_->format.system;
+      prefix = absl::StrCat(around.before, message.content, around.after);
     } else {
       Append(state_->Message(message, prefix), parts);
       ASSIGN_OR_RETURN(const std::vector<int32_t> ids,
@@ -312,19 +297,8 @@ absl::StatusOr<RenderedChat> ChatTemplate::RenderWithEnds(
   return chat;
 }
 
-absl::StatusOr<std::vector<int32_t>> ChatTemplate::RenderMessage(const Tokenizer& tokenizer,
-                                                                 const ChatMessage& message) const {
-  if (message.role == ChatRole::kSystem) {
-    return Unexpected(0, message.role, "a user's or the assistant's");
-  }
-  RETURN_IF_ERROR(state_->CheckContent(0, message));
-  return EncodeParts(tokenizer, state_->Message(message, ""), /*continues=*/true);
-}
-
-std::span<const int32_t> ChatTemplate::opening() const { return state_->opening; }
-std::span<const int32_t> ChatTemplate::closing() const { return state_->closing; }
 std::span<const int32_t> ChatTemplate::ends() const { return state_->ends; }
-bool ChatTemplate::takes_system() const { return state_->takes_system; }
-std::string_view ChatTemplate::name() const { return state_->name; }
+bool ChatTemplate::takes_system() const { return state_->format.takes_system; }
+std::string_view ChatTemplate::name() const { return state_->format.name; }
 
 }  // namespace recollect::model

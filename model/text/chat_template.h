@@ -65,15 +65,6 @@ class ChatTemplate {
   absl::StatusOr<RenderedChat> RenderWithEnds(const Tokenizer& tokenizer,
                                               std::span<const ChatMessage> messages) const;
 
-  // Returns the ids of a user's or the assistant's message in the middle of a conversation. The
-  // next turn after an answer that the model has read is closing(), this, opening().
-  absl::StatusOr<std::vector<int32_t>> RenderMessage(const Tokenizer& tokenizer,
-                                                     const ChatMessage& message) const;
-  // The ids that open the assistant's answer.
-  std::span<const int32_t> opening() const;
-  // The ids that follow an assistant's answer. The first one ends the answer: if the model has
-  // generated and read an end, only the rest follows.
-  std::span<const int32_t> closing() const;
   // The tokens that end an answer: the end of a turn, the end of text.
   std::span<const int32_t> ends() const;
   // Whether a conversation may begin with a system message.

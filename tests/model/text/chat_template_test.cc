@@ -130,10 +130,10 @@ TEST(ChatTemplateTest, EndsAreTheTokensThatEndAnAnswer) {
   for (const char* name : {"mistral", "llama2", "zephyr"}) EXPECT_EQ(names(Named(name)), "</s>");
 }
 
-// The end of each message, and the next turn as an addition to what was read. With a rule that
-// parts line ends from the word after them: elsewhere an answer's first token depends on what opens
-// it.
-TEST(ChatTemplateTest, PiecesMakeTheWhole) {
+// The end of each message, and the next turn as an addition to what the model has read and written.
+// With a rule that parts line ends from the word after them: elsewhere an answer's first token
+// depends on what opens it.
+TEST(ChatTemplateTest, TheNextTurnBeginsWithWhatWasReadAndWritten) {
   const auto tokenizer = TinyBpeTokenizer(PreTokenizer::kLlamaBpe, kControls);
   for (const std::string_view name : ChatTemplate::Names()) {
     const ChatTemplate chat = ChatTemplate::Named(name, *tokenizer).value();
@@ -141,20 +141,18 @@ TEST(ChatTemplateTest, PiecesMakeTheWhole) {
     if (chat.takes_system()) turns.insert(turns.begin(), {kSystem, "Count."});
     const RenderedChat before = chat.RenderWithEnds(*tokenizer, turns).value();
     ASSERT_EQ(before.message_ends.size(), turns.size());
-    EXPECT_EQ(before.message_ends.back() + std::ssize(chat.opening()), std::ssize(before.ids));
-    std::vector<int32_t> joined = before.ids;
-    const auto add = [&](const auto& ids) { joined.insert(joined.end(), ids.begin(), ids.end()); };
+    EXPECT_LT(before.message_ends.back(), std::ssize(before.ids)) << "no opening";
+    std::vector<int32_t> read = before.ids;
     // LLaMA 2's answer has spaces around it, which the model writes.
-    add(tokenizer->Encode(name == "llama2" ? " Three. " : "Three.").value());
-    add(chat.closing());
-    const ChatMessage next = {kUser, "And now?"};
-    add(chat.RenderMessage(*tokenizer, next).value());
-    add(chat.opening());
+    const auto answer = tokenizer->Encode(name == "llama2" ? " Three. " : "Three.").value();
+    read.insert(read.end(), answer.begin(), answer.end());
+    read.push_back(chat.ends()[0]);
     turns.push_back({kAssistant, "Three."});
-    turns.push_back(next);
+    turns.push_back({kUser, "And now?"});
     const RenderedChat after = chat.RenderWithEnds(*tokenizer, turns).value();
-    EXPECT_EQ(joined, after.ids) << name << WithNames(joined) << WithNames(after.ids);
-    EXPECT_EQ(chat.ends()[0], chat.closing()[0]) << name;
+    ASSERT_LT(read.size(), after.ids.size()) << name;
+    const std::vector<int32_t> first(after.ids.begin(), after.ids.begin() + std::ssize(read));
+    EXPECT_EQ(first, read) << name << WithNames(after.ids);
     for (size_t i = 0; i < before.message_ends.size(); ++i) {
       EXPECT_EQ(after.message_ends[i], before.message_ends[i]) << name;
     }
@@ -208,8 +206,6 @@ void ExpectNoMessageWritesAControlToken(const char* name, const Tokenizer& token
         EXPECT_EQ(controls(hostile), own) << name << ": " << control;
       }
     }
-    EXPECT_EQ(Controls(tokenizer, chat.RenderMessage(tokenizer, {kUser, control}).value()),
-              Controls(tokenizer, chat.RenderMessage(tokenizer, {kUser, "x"}).value()));
   }
 }
 
@@ -286,8 +282,6 @@ TEST(ChatTemplateTest, RefusesEmptyMessagesAndWhatIsNotUtf8) {
       StatusIs(kInvalid, "message 2 (a user's) is empty"));
   EXPECT_THAT(chat.Render(Tokens(), std::vector<ChatMessage>{{kUser, "u\xff"}}),
               StatusIs(kInvalid, "message 0 is not valid UTF-8 at byte 1"));
-  EXPECT_THAT(chat.RenderMessage(Tokens(), {kUser, ""}), StatusIs(kInvalid, "is empty"));
-  EXPECT_THAT(chat.RenderMessage(Tokens(), {kSystem, "s"}), StatusIs(kInvalid, "is the system's"));
   // A template that drops the spaces around a message leaves nothing of these.
   EXPECT_THAT(chat.Render(Tokens(), std::vector<ChatMessage>{{kUser, " \n"}}), IsOk());
   EXPECT_THAT(Named("llama3").Render(Tokens(), std::vector<ChatMessage>{{kUser, " \n\u3000"}}),

@@ -47,15 +47,11 @@ class Fields {
   void Integer(const std::string& key, int64_t low, int64_t high, bool required, T& out) {
     const nlohmann::json* value = Find(key, required);
     if (value == nullptr) return;
-    if (!value->is_number_integer()) {
-      Problem(key, absl::StrCat("is ", value->dump(), ", expected an integer"));
-      return;
-    }
+    if (!value->is_number_integer()) return Expected(key, "an integer");
     const bool too_large =
         value->is_number_unsigned() && value->get<uint64_t>() > std::numeric_limits<int64_t>::max();
     if (too_large || value->get<int64_t>() < low || value->get<int64_t>() > high) {
-      Problem(key, absl::StrCat("is ", value->dump(), ", expected ", low, " to ", high));
-      return;
+      return Expected(key, absl::StrCat(low, " to ", high));
     }
     out = static_cast<T>(value->get<int64_t>());
   }
@@ -65,9 +61,7 @@ class Fields {
     const nlohmann::json* value = Find(key, false);
     if (value == nullptr) return;
     if (!value->is_number() || !(value->get<double>() >= low && value->get<double>() <= high)) {
-      Problem(key,
-              absl::StrCat("is ", value->dump(), ", expected a number from ", low, " to ", high));
-      return;
+      return Expected(key, absl::StrCat("a number from ", low, " to ", high));
     }
     out = static_cast<T>(value->get<double>());
   }
@@ -75,11 +69,59 @@ class Fields {
   void Bool(const std::string& key, bool& out, bool required = false) {
     const nlohmann::json* value = Find(key, required);
     if (value == nullptr) return;
-    if (!value->is_boolean()) {
-      Problem(key, absl::StrCat("is ", value->dump(), ", expected true or false"));
-      return;
-    }
+    if (!value->is_boolean()) return Expected(key, "true or false");
     out = value->get<bool>();
+  }
+
+  // Reads ascending indices of layers, at least one, from `first` to before `end`; says that
+  // `expected` was expected where they are not that.
+  void Layers(const std::string& key, int64_t first, int64_t end, const std::string& expected,
+              std::vector<int>& out) {
+    const nlohmann::json* list = Find(key, true);
+    if (list == nullptr) return;
+    if (!list->is_array() || list->empty()) return Expected(key, expected);
+    for (const nlohmann::json& entry : *list) {
+      if (!entry.is_number_integer() || entry.get<int64_t>() < first ||
+          entry.get<int64_t>() >= end) {
+        return Expected(key, expected);
+      }
+      out.push_back(static_cast<int>(entry.get<int64_t>()));
+      first = out.back() + 1;
+    }
+  }
+
+  // Reads an object by read(its fields), after which other keys of it are problems.
+  template <typename Read>
+  void Object(const std::string& key, bool required, const Read& read,
+              const char* expected = "an object") {
+    const nlohmann::json* value = Find(key, required);
+    if (value == nullptr) return;
+    if (!value->is_object()) return Expected(key, expected);
+    Fields inner(*value, absl::StrCat(prefix_, key, "."), problems_);
+    read(inner);
+    inner.ReportUnknown();
+  }
+
+  // Reads a list of objects, at least one, each by read(its fields); returns how many entries there
+  // are.
+  template <typename Read>
+  size_t Objects(const std::string& key, const Read& read) {
+    const nlohmann::json* list = Find(key, true);
+    if (list == nullptr) return 0;
+    if (!list->is_array() || list->empty()) {
+      Expected(key, absl::StrCat("a list of ", key));
+      return 0;
+    }
+    for (size_t i = 0; i < list->size(); ++i) {
+      const std::string entry = absl::StrCat(key, "[", i, "]");
+      if (!(*list)[i].is_object()) {
+        Problem(entry, absl::StrCat("is ", (*list)[i].dump(), ", expected an object"));
+        continue;
+      }
+      Fields inner((*list)[i], absl::StrCat(prefix_, entry, "."), problems_);
+      read(inner);
+    }
+    return list->size();
   }
 
   // Reads one of `choices`; returns its index, or -1 when the key is absent or its value wrong.
@@ -89,11 +131,23 @@ class Fields {
     for (size_t i = 0; i < choices.size(); ++i) {
       if (*value == choices[i]) return static_cast<int>(i);
     }
-    Problem(key, absl::StrCat("is ", value->dump(), ", expected \"",
-                              absl::StrJoin(choices, "\" or \""), "\""));
+    Expected(key, absl::StrCat("\"", absl::StrJoin(choices, "\" or \""), "\""));
     return -1;
   }
 
+  // Makes one of a switch's two values, named `first` and `second`, of type T.
+  template <typename T>
+  void Switch(const std::string& key, bool required, const char* first, const char* second,
+              T& out) {
+    const int choice = Choice(key, required, {first, second});
+    if (choice >= 0) out = static_cast<T>(choice);
+  }
+
+  // Says that the key, which is there, has another value than expected.
+  void Expected(const std::string& key, const std::string& expected) {
+    Problem(key, absl::StrCat("is ", object_.at(key).dump(), ", expected ", expected));
+  }
+  size_t problems() const { return problems_.size(); }
   void Problem(const std::string& key, const std::string& text) {
     problems_.push_back(absl::StrCat(prefix_, key, " ", text));
   }
@@ -114,7 +168,7 @@ class Fields {
 // Reads the keys "local", "adapted_dilations" and, in a family without landmarks,
 // "adapted_windows", "adapted_initials" and "top_k". REQUIRES: layers and heads of `config` are
 // read.
-void ReadPatterns(Fields& fields, std::vector<std::string>& problems, ModelConfig& config);
+void ReadPatterns(Fields& fields, ModelConfig& config);
 
 // The values that a family allows for its mixers, by their names in config.json.
 struct MixerChoices {
@@ -125,8 +179,7 @@ struct MixerChoices {
 
 // Reads the keys "ffn_kind", "kv_heads", "rope_pairs", "head_norm_eps" and "mixers"; sets `local`
 // from them. REQUIRES: layers and heads are read.
-void ReadMixers(Fields& fields, std::vector<std::string>& problems, const MixerChoices& choices,
-                ModelConfig& config);
+void ReadMixers(Fields& fields, const MixerChoices& choices, ModelConfig& config);
 
 }  // namespace recollect::model
 

@@ -32,9 +32,7 @@ void ReadRattention(Fields& fields, MixerConfig& mixer) {
   if (mixer.qk_norm && mixer.window < 0) {
     fields.Problem("qk_norm", "is true, expected false with window -1: there is no softmax");
   }
-  if (fields.Choice("feature_map", true, {"softmax", "relu"}) == 1) {
-    mixer.feature_map = kernels::FeatureMap::kRelu;
-  }
+  fields.Switch("feature_map", true, "softmax", "relu", mixer.feature_map);
   fields.Integer("learned_tokens", 0, kMaxLayers, false, mixer.learned_tokens);
   fields.Bool("qk_scale", mixer.qk_scale);
 }
@@ -73,34 +71,19 @@ LocalPattern PatternOf(const MixerConfig& mixer) {
   return pattern;
 }
 
-void ReadList(Fields& fields, std::vector<std::string>& problems, const MixerChoices& choices,
-              ModelConfig& config) {
-  const json* list = fields.Find("mixers", true);
-  if (list == nullptr) return;
-  if (!list->is_array() || list->empty()) {
-    fields.Problem("mixers", absl::StrCat("is ", list->dump(), ", expected a list of mixers"));
-    return;
+void ReadList(Fields& fields, const MixerChoices& choices, ModelConfig& config) {
+  std::vector<MixerConfig> mixers;
+  const size_t count = fields.Objects(
+      "mixers", [&](Fields& inner) { mixers.push_back(ReadMixer(inner, choices, config.heads)); });
+  if (count > choices.most) {
+    fields.Problem("mixers", absl::StrCat("has ", count, " entries, expected ", choices.most));
   }
-  if (list->size() > choices.most) {
-    fields.Problem("mixers",
-                   absl::StrCat("has ", list->size(), " entries, expected ", choices.most));
-  }
-  config.mixers.clear();
-  for (size_t i = 0; i < list->size(); ++i) {
-    const std::string name = absl::StrCat("mixers[", i, "]");
-    if (!(*list)[i].is_object()) {
-      problems.push_back(absl::StrCat(name, " is ", (*list)[i].dump(), ", expected an object"));
-      continue;
-    }
-    Fields inner((*list)[i], name + ".", problems);
-    config.mixers.push_back(ReadMixer(inner, choices, config.heads));
-  }
+  if (count > 0) config.mixers = std::move(mixers);
 }
 
 }  // namespace
 
-void ReadMixers(Fields& fields, std::vector<std::string>& problems, const MixerChoices& choices,
-                ModelConfig& config) {
+void ReadMixers(Fields& fields, const MixerChoices& choices, ModelConfig& config) {
   constexpr FfnKind kFfns[] = {FfnKind::kGelu, FfnKind::kGeGlu, FfnKind::kSwiGlu};
   const int ffn = fields.Choice("ffn_kind", true, {"gelu", "geglu", "swiglu"});
   config.ffn_kind = kFfns[std::max(ffn, 0)];
@@ -110,13 +93,11 @@ void ReadMixers(Fields& fields, std::vector<std::string>& problems, const MixerC
     fields.Problem("kv_heads", absl::StrCat("is ", config.kv_heads,
                                             ", expected a divisor of heads ", config.heads));
   }
-  if (fields.Choice("rope_pairs", true, {"half", "interleaved"}) == 1) {
-    config.rope_pairs = kernels::RopePairs::kInterleaved;
-  }
+  fields.Switch("rope_pairs", true, "half", "interleaved", config.rope_pairs);
   fields.Number("head_norm_eps", 1e-12, 1.0, config.head_norm_eps);
-  const size_t before = problems.size();
-  ReadList(fields, problems, choices, config);
-  if (problems.size() > before) return;
+  const size_t before = fields.problems();
+  ReadList(fields, choices, config);
+  if (fields.problems() > before) return;
   for (const MixerConfig& mixer : config.mixers) {
     const bool normed = mixer.qk_norm || mixer.kind == MixerKind::kRattention;
     if (!normed || config.head_norm_eps > 0) continue;

@@ -17,42 +17,17 @@ using nlohmann::json;
 
 constexpr int kFormatVersion = 1;
 
-void ReadGroups(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
-  const json* groups = fields.Find("groups", true);
-  if (groups == nullptr) return;
-  if (!groups->is_array() || groups->empty()) {
-    fields.Problem("groups", absl::StrCat("is ", groups->dump(), ", expected a list of groups"));
-    return;
-  }
+void ReadGroups(Fields& fields, ModelConfig& config) {
   int64_t layers = 0;  // of all groups
-  for (size_t g = 0; g < groups->size(); ++g) {
-    const std::string name = absl::StrCat("groups[", g, "]");
+  fields.Objects("groups", [&](Fields& inner) {
     GroupConfig group;
-    if (!(*groups)[g].is_object()) {
-      problems.push_back(absl::StrCat(name, " is ", (*groups)[g].dump(), ", expected an object"));
-      continue;
-    }
-    Fields inner((*groups)[g], name + ".", problems);
     inner.Integer("layers", 1, kMaxLayers, true, group.layers);
-    if (const json* list = inner.Find("gca_layers", true)) {
-      bool good = list->is_array() && !list->empty();
-      int64_t previous = -1;
-      for (size_t i = 0; good && i < list->size(); ++i) {
-        const json& entry = (*list)[i];
-        good = entry.is_number_unsigned() && entry.get<uint64_t>() < uint64_t(group.layers) &&
-               entry.get<int64_t>() > previous;
-        if (good) group.gca_layers.push_back(static_cast<int>(previous = entry.get<int64_t>()));
-      }
-      if (!good) {
-        inner.Problem("gca_layers",
-                      absl::StrCat("is ", list->dump(), ", expected ascending indices from 0 to ",
-                                   group.layers - 1));
-      }
-    }
+    inner.Layers("gca_layers", 0, group.layers,
+                 absl::StrCat("ascending indices from 0 to ", group.layers - 1), group.gca_layers);
     inner.ReportUnknown();
     layers += group.layers;
     if (layers <= kMaxLayers) config.groups.push_back(std::move(group));
-  }
+  });
   if (layers > kMaxLayers) {
     fields.Problem("groups",
                    absl::StrCat("have ", layers, " layers, expected at most ", kMaxLayers));
@@ -94,74 +69,45 @@ void CheckRelations(const ModelConfig& config, std::vector<std::string>& problem
   }
 }
 
-// One of a switch's two values, named `first` and `second` in config.json.
-template <typename T>
-void ReadSwitch(Fields& fields, const char* key, const char* first, const char* second, T& out) {
-  const int choice = fields.Choice(key, true, {first, second});
-  if (choice >= 0) out = static_cast<T>(choice);
-}
-
 // Lower layers, groups of upper layers with GCA, the chunk encoder and memory.
-void ReadLandmarks(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
+void ReadLandmarks(Fields& fields, ModelConfig& config) {
   fields.Integer("lmk_id", 0, kMaxSize, false, config.lmk_id);
   fields.Integer("n_low", 1, kMaxLayers, true, config.n_low);
-  ReadGroups(fields, problems, config);
+  ReadGroups(fields, config);
   fields.Integer("encoder_layers", 1, kMaxLayers, false, config.encoder_layers);
   fields.Integer("n_ret", 1, kMaxLayers, false, config.n_ret);
   fields.Integer("d_r", 1, kMaxSize, true, config.d_r);
   fields.Integer("memory_kv_heads", 1, kMaxLayers, true, config.memory_kv_heads);
-  if (fields.Choice("gca_residual", false, {"add", "bypass"}) == 1) {
-    config.gca_residual = GcaResidual::kBypass;
-  }
+  fields.Switch("gca_residual", false, "add", "bypass", config.gca_residual);
 }
 
-void ReadLexicon(const json& object, std::vector<std::string>& problems, LexiconConfig& lexicon) {
-  if (!object.is_object()) {
-    problems.push_back(absl::StrCat("lexicon is ", object.dump(), ", expected an object"));
-    return;
-  }
-  Fields fields(object, "lexicon.", problems);
-  fields.Integer("d", 1, kMaxSize, true, lexicon.d);
-  fields.Integer("reach", 1, kMaxLexiconReach, true, lexicon.reach);
-  fields.ReportUnknown();
-}
-
-void ReadPointer(const json& object, std::vector<std::string>& problems, PointerConfig& pointer) {
-  if (!object.is_object()) {
-    problems.push_back(absl::StrCat("pointer is ", object.dump(), ", expected an object"));
-    return;
-  }
-  Fields fields(object, "pointer.", problems);
-  fields.Integer("reach", 1, kMaxPointerReach, true, pointer.reach);
-  fields.ReportUnknown();
-}
-
-void ReadDrt(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
-  ReadLandmarks(fields, problems, config);
+void ReadDrt(Fields& fields, ModelConfig& config) {
+  ReadLandmarks(fields, config);
   fields.Integer("min_chunk_tokens", 1, kChunkTokens, false, config.min_chunk_tokens);
   fields.Bool("encoder_carry", config.encoder_carry);
-  if (const json* lexicon = fields.Find("lexicon", false)) {
-    ReadLexicon(*lexicon, problems, config.lexicon);
-  }
-  if (const json* pointer = fields.Find("pointer", false)) {
-    ReadPointer(*pointer, problems, config.pointer);
-  }
+  fields.Object("lexicon", false, [&](Fields& lexicon) {
+    lexicon.Integer("d", 1, kMaxSize, true, config.lexicon.d);
+    lexicon.Integer("reach", 1, kMaxLexiconReach, true, config.lexicon.reach);
+  });
+  fields.Object("pointer", false, [&](Fields& pointer) {
+    pointer.Integer("reach", 1, kMaxPointerReach, true, config.pointer.reach);
+  });
   fields.Bool("successors", config.successors);
   fields.Bool("memory_key_recurrence", config.memory_key_recurrence);
   fields.Bool("recurrence", config.recurrence);
-  ReadPatterns(fields, problems, config);
+  ReadPatterns(fields, config);
 }
 
 // DRT as published: every way in which it differs from the flagship is a key whose other value is
 // the flagship's.
-void ReadDrtPaper(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
-  ReadLandmarks(fields, problems, config);
+void ReadDrtPaper(Fields& fields, ModelConfig& config) {
+  ReadLandmarks(fields, config);
   config.memory_key_recurrence = false;
   fields.Integer("chunk_tokens", kChunkTokens, kMaxChunkTokens, true, config.chunk_tokens);
-  ReadSwitch(fields, "landmark_at", "start", "end", config.landmark_at);
-  ReadSwitch(fields, "landmark_row", "cls", "stream", config.landmark_row);
-  ReadSwitch(fields, "landmark_reads", "own", "predecessor", config.landmark_reads);
-  ReadSwitch(fields, "gca_softmax", "off_by_one", "ordinary", config.gca_softmax);
+  fields.Switch("landmark_at", true, "start", "end", config.landmark_at);
+  fields.Switch("landmark_row", true, "cls", "stream", config.landmark_row);
+  fields.Switch("landmark_reads", true, "own", "predecessor", config.landmark_reads);
+  fields.Switch("gca_softmax", true, "off_by_one", "ordinary", config.gca_softmax);
   fields.Bool("score_projections", config.score_projections, /*required=*/true);
   fields.Number("encoder_norm_eps", 1e-12, 1.0, config.encoder_norm_eps);
   if (!config.score_projections && config.d_r != config.d) {
@@ -169,8 +115,8 @@ void ReadDrtPaper(Fields& fields, std::vector<std::string>& problems, ModelConfi
                                        " where score_projections is false"));
   }
   fields.Integer("context", 1, kUnboundedSpan, false, config.context);
-  ReadMixers(fields, problems,
-             {.kinds = {"attention"}, .positions = {"rope", "none", "alibi"}, .most = 1}, config);
+  ReadMixers(fields, {.kinds = {"attention"}, .positions = {"rope", "none", "alibi"}, .most = 1},
+             config);
 }
 
 // One stack of layers over the plain token sequence: no landmarks, hence nothing of what they need.
@@ -183,7 +129,7 @@ void ReadStack(Fields& fields, ModelConfig& config) {
   if (fields.Choice("documents", false, {"prefix", "text"}) == 1) config.KeepText();
 }
 
-void ReadRatPlus(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
+void ReadRatPlus(Fields& fields, ModelConfig& config) {
   ReadStack(fields, config);
   config.ffn_kind = FfnKind::kGelu;
   config.gate_bias = false;
@@ -195,31 +141,28 @@ void ReadRatPlus(Fields& fields, std::vector<std::string>& problems, ModelConfig
                                                    : ", which is not given"));
   }
   fields.Bool("recurrence", config.recurrence);
-  ReadPatterns(fields, problems, config);
+  ReadPatterns(fields, config);
 }
 
-// Families whose layers say by themselves how they mix positions; by name which kinds they may.
-void ReadMixed(Fields& fields, std::vector<std::string>& problems,
-               const std::vector<std::string>& kinds, ModelConfig& config) {
+// Families whose layers say by themselves how they mix positions, each by one of these kinds.
+void ReadMixed(Fields& fields, const std::vector<std::string>& kinds, ModelConfig& config) {
   ReadStack(fields, config);
-  ReadMixers(fields, problems, {.kinds = kinds}, config);
+  ReadMixers(fields, {.kinds = kinds}, config);
 }
 
-void ReadRat(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
-  ReadMixed(fields, problems, {"rat"}, config);
+void ReadRat(Fields& fields, ModelConfig& config) { ReadMixed(fields, {"rat"}, config); }
+
+void ReadRatSwa(Fields& fields, ModelConfig& config) {
+  ReadMixed(fields, {"rat", "attention"}, config);
 }
 
-void ReadRatSwa(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
-  ReadMixed(fields, problems, {"rat", "attention"}, config);
-}
-
-void ReadRattention(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
-  ReadMixed(fields, problems, {"rattention", "attention"}, config);
+void ReadRattention(Fields& fields, ModelConfig& config) {
+  ReadMixed(fields, {"rattention", "attention"}, config);
 }
 
 struct Family {
   const char* name;
-  void (*read)(Fields& fields, std::vector<std::string>& problems, ModelConfig& config);
+  void (*read)(Fields& fields, ModelConfig& config);
 };
 constexpr Family kFamilies[] = {
     {"drt", ReadDrt},        {"ratplus", ReadRatPlus},       {"rat", ReadRat},
@@ -247,7 +190,7 @@ absl::StatusOr<ModelConfig> ParseConfig(const std::string& text) {
   fields.Integer("ffn", 1, kMaxSize, true, config.ffn);
   if (choice >= 0) {
     config.architecture = kFamilies[choice].name;
-    kFamilies[choice].read(fields, problems, config);
+    kFamilies[choice].read(fields, config);
   } else {
     config.lmk_id = ModelConfig::kNoLandmark;  // whether there is one is the family's to say
   }

@@ -107,21 +107,13 @@ std::optional<LocalPatterns> Join(Fields& fields, const Table& window, const Tab
   return LocalPatterns(std::move(patterns));
 }
 
-void ReadLocal(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
-  const json* local = fields.Find("local", true);
-  if (local == nullptr) return;
-  if (!local->is_object()) {
-    fields.Problem("local", absl::StrCat("is ", local->dump(), ", expected an object"));
-    return;
-  }
-  Fields inner(*local, "local.", problems);
-  const Table window = ReadTable(inner, "window", config);
-  const Table dilation = ReadTable(inner, "dilation", config);
-  const Table initial = ReadTable(inner, "initial", config);
+void ReadLocal(Fields& fields, Fields& local, ModelConfig& config) {
+  const Table window = ReadTable(local, "window", config);
+  const Table dilation = ReadTable(local, "dilation", config);
+  const Table initial = ReadTable(local, "initial", config);
   // RAT+ as published drops nothing; sessions with blocks have to.
-  const Table span = config.landmarks() ? ReadTable(inner, "span", config)
-                                        : ReadTable(inner, "span", config, kUnboundedSpan);
-  inner.ReportUnknown();
+  const Table span = config.landmarks() ? ReadTable(local, "span", config)
+                                        : ReadTable(local, "span", config, kUnboundedSpan);
   // With a key missing, its default would only add a second, confusing complaint.
   if (window.empty() || dilation.empty() || initial.empty() || span.empty()) return;
   std::optional<LocalPatterns> joined = Join(fields, window, dilation, initial, span);
@@ -134,7 +126,8 @@ void ReadLocal(Fields& fields, std::vector<std::string>& problems, ModelConfig& 
       if (layers.size() > 1) absl::StrAppend(&where, " in layer ", i);
       if (layers[i].size() > 1) absl::StrAppend(&where, " in head ", h);
       for (const std::string& text : PatternProblems(layers[i][h], config.landmarks())) {
-        problems.push_back(absl::StrCat("local.", text, where));
+        const size_t name = text.find(' ');
+        local.Problem(text.substr(0, name), text.substr(name + 1) + where);
       }
     }
   }
@@ -154,56 +147,40 @@ void ReadAdaptedDilations(Fields& fields, const ModelConfig& config, std::vector
   const std::string expected = config.landmarks()
                                    ? absl::StrCat("divisors of ", kBlockRows)
                                    : absl::StrCat("dilations, ", kNoDilation, " or from 1 up");
-  fields.Problem("adapted_dilations",
-                 absl::StrCat("is ", list->dump(), ", expected a list of ", expected));
+  fields.Expected("adapted_dilations", absl::StrCat("a list of ", expected));
 }
 
-std::optional<AdaptedRange> ReadRange(Fields& fields, std::vector<std::string>& problems,
-                                      const std::string& key) {
-  const json* range = fields.Find(key, false);
-  if (range == nullptr) return std::nullopt;
-  if (!range->is_object()) {
+std::optional<AdaptedRange> ReadRange(Fields& fields, const std::string& key) {
+  std::optional<AdaptedRange> range;
+  const auto read = [&](Fields& inner) {
+    range.emplace();
+    inner.Integer("min", 0, kUnboundedSpan, true, range->low);
+    inner.Integer("max", 0, kUnboundedSpan, true, range->high);
+  };
+  fields.Object(key, false, read, "{\"min\": LOW, \"max\": HIGH}");
+  if (range && range->high < range->low) {
     fields.Problem(key,
-                   absl::StrCat("is ", range->dump(), ", expected {\"min\": LOW, \"max\": HIGH}"));
-    return std::nullopt;
+                   absl::StrCat("has max ", range->high, ", expected at least min ", range->low));
   }
-  AdaptedRange result;
-  Fields inner(*range, key + ".", problems);
-  inner.Integer("min", 0, kUnboundedSpan, true, result.low);
-  inner.Integer("max", 0, kUnboundedSpan, true, result.high);
-  inner.ReportUnknown();
-  if (result.high < result.low) {
-    fields.Problem(key,
-                   absl::StrCat("has max ", result.high, ", expected at least min ", result.low));
-  }
-  return result;
+  return range;
 }
 
-void ReadTopK(Fields& fields, std::vector<std::string>& problems, TopKConfig& top_k) {
-  const json* value = fields.Find("top_k", false);
-  if (value == nullptr) return;
-  if (!value->is_object()) {
-    fields.Problem("top_k", absl::StrCat("is ", value->dump(), ", expected an object"));
-    return;
-  }
-  Fields inner(*value, "top_k.", problems);
-  inner.Integer("block", 1, kMaxSize, true, top_k.block);
-  inner.Integer("max", 1, kMaxSize, true, top_k.max);
-  const std::vector<std::string> names = {BlockScoreName(BlockScore::kQuest),
-                                          BlockScoreName(BlockScore::kMoba)};
-  top_k.score = inner.Choice("score", true, names) == 1 ? BlockScore::kMoba : BlockScore::kQuest;
-  inner.ReportUnknown();
+void ReadTopK(Fields& top_k, TopKConfig& config) {
+  top_k.Integer("block", 1, kMaxSize, true, config.block);
+  top_k.Integer("max", 1, kMaxSize, true, config.max);
+  top_k.Switch("score", true, BlockScoreName(BlockScore::kQuest), BlockScoreName(BlockScore::kMoba),
+               config.score);
 }
 
 }  // namespace
 
-void ReadPatterns(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
-  ReadLocal(fields, problems, config);
+void ReadPatterns(Fields& fields, ModelConfig& config) {
+  fields.Object("local", true, [&](Fields& local) { ReadLocal(fields, local, config); });
   ReadAdaptedDilations(fields, config, config.adapted_dilations);
   if (config.landmarks()) return;
-  config.adapted_windows = ReadRange(fields, problems, "adapted_windows");
-  config.adapted_initials = ReadRange(fields, problems, "adapted_initials");
-  ReadTopK(fields, problems, config.top_k);
+  config.adapted_windows = ReadRange(fields, "adapted_windows");
+  config.adapted_initials = ReadRange(fields, "adapted_initials");
+  fields.Object("top_k", false, [&](Fields& top_k) { ReadTopK(top_k, config.top_k); });
 }
 
 }  // namespace recollect::model

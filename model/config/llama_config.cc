@@ -25,7 +25,7 @@ void OptionalInteger(Fields& fields, const std::string& key, int64_t low, int64_
 void RefuseTrue(Fields& fields, const std::string& key) {
   const json* value = fields.Find(key, false);
   if (value == nullptr || *value == false || value->is_null()) return;
-  fields.Problem(key, absl::StrCat("is ", value->dump(), ", expected false: no biases"));
+  fields.Expected(key, "false: no biases");
 }
 
 // One id or a list of them.
@@ -40,7 +40,7 @@ void ReadEosIds(Fields& fields, std::vector<int32_t>& ids) {
     if (good) ids.push_back(static_cast<int32_t>(entry.get<int64_t>()));
   }
   if (ids.size() == entries.size() && !ids.empty()) return;
-  fields.Problem("eos_token_id", absl::StrCat("is ", value->dump(), ", expected ids"));
+  fields.Expected("eos_token_id", "ids");
 }
 
 // "rope_scaling", or the object of newer files that has the base as well.
@@ -81,7 +81,7 @@ void ReadRope(Fields& fields, std::vector<std::string>& problems, LlamaShape& sh
     if (value->is_object()) {
       ReadScaling(*value, absl::StrCat(key, "."), problems, shape);
     } else {
-      fields.Problem(key, absl::StrCat("is ", value->dump(), ", expected an object"));
+      fields.Expected(key, "an object");
     }
   }
 }

@@ -14,6 +14,7 @@ void AttendBlocks(kernels::OpContext& ctx, const ModelConfig& config, const Bloc
   const int dim = config.head_dim;
   const int64_t width = config.inner();
   const BlockChoice& choice = cache.choice();
+  const kernels::KvSpan all = cache.entries();
   std::vector<int64_t> chosen, positions;
   for (int64_t row = 0; row < rows.count; ++row) {
     const int64_t position = rows.first + row;
@@ -34,8 +35,8 @@ void AttendBlocks(kernels::OpContext& ctx, const ModelConfig& config, const Bloc
       float* values = ctx.Floats(kValues, entries * dim);
       for (int64_t e = 0; e < entries; ++e) {
         const int64_t from = positions[static_cast<size_t>(e)] * width + at;
-        std::copy_n(cache.keys() + from, dim, keys + e * dim);
-        std::copy_n(cache.values() + from, dim, values + e * dim);
+        std::copy_n(all.keys + from, dim, keys + e * dim);
+        std::copy_n(all.values + from, dim, values + e * dim);
       }
       kernels::RangeSet set;
       set.ranges[0] = {0, entries};

@@ -13,7 +13,7 @@ using enum DeviceScratch;
 absl::StatusOr<BlocksAttention> BuildBlocks(const DeviceContext& ctx, int layer,
                                             std::span<const DeviceSegment> runs, int64_t first_row,
                                             DeviceTables& tables) {
-  const DeviceBlockCache& like = *runs.front().state->layer(layer).blocks;
+  const DeviceBlockBounds& like = *runs.front().state->layer(layer).blocks;
   std::vector<kernels::BlockPattern> patterns;
   for (const LocalPattern& pattern : like.patterns()) {
     patterns.push_back({pattern.window, pattern.dilation, pattern.initial, pattern.span});
@@ -26,10 +26,12 @@ absl::StatusOr<BlocksAttention> BuildBlocks(const DeviceContext& ctx, int layer,
                                    .block = like.choice().block,
                                    .count = like.choice().count};
   for (const DeviceSegment& run : runs) {
-    const DeviceBlockCache& cache = *run.state->layer(layer).blocks;
+    const DeviceLayerState& state = run.state->layer(layer);
+    const DeviceCache& cache = state.caches.front();
+    const CachePart all = cache.parts()[CacheIndex::kWindow];
     for (int64_t position = cache.length() - run.rows; position < cache.length(); ++position) {
-      rows.push_back({cache.low(), cache.high(), position});
-      parts.push_back(cache.entries());
+      rows.push_back({state.blocks->low(), state.blocks->high(), position});
+      parts.push_back({static_cast<const float*>(all.keys), static_cast<const float*>(all.values)});
       parts.resize(parts.size() + kernels::kMaxRanges - 1);
       sizes.max_position = std::max(sizes.max_position, position);
       for (const kernels::BlockPattern& pattern : patterns) {

@@ -10,8 +10,12 @@ namespace recollect::model {
 using kernels::Device;
 
 DeviceCache::DeviceCache(const LocalPattern& pattern, int first_head, int heads, int head_dim,
-                         DType dtype, int planes)
-    : index_(pattern),
+                         DType dtype, int planes, int64_t more)
+    : attended_(pattern),
+      index_({.window = pattern.window + more,
+              .dilation = pattern.dilation,
+              .initial = pattern.initial,
+              .span = pattern.span}),
       firsts_(index_.FirstsReachable(0)),
       first_head_(first_head),
       heads_(heads),

@@ -58,9 +58,10 @@ struct ComingRows {
 // no longer be reached are dropped in multiples of that number, and those that remain are not read.
 class DeviceCache {
  public:
-  // `planes`: arrays of [heads, head_dim] numbers per entry, keys and values among them.
+  // `planes`: arrays of [heads, head_dim] numbers per entry, keys and values among them. `more`:
+  // how many positions before the window are kept, although queries do not attend to them.
   DeviceCache(const LocalPattern& pattern, int first_head, int heads, int head_dim, DType dtype,
-              int planes = 2);
+              int planes = 2, int64_t more = 0);
 
   // Makes room for `rows` more positions. RESOURCE_EXHAUSTED.
   absl::Status Reserve(kernels::Device& device, int64_t rows, CacheCopies& copies);
@@ -75,7 +76,7 @@ class DeviceCache {
   void Rewind(int64_t length);
 
   // As LocalCache's, for positions of the latest Append.
-  kernels::RangeSet Ranges(int64_t position) const { return index_.Ranges(position, firsts_); }
+  kernels::RangeSet Ranges(int64_t position) const { return attended_.Ranges(position, firsts_); }
   CacheParts parts() const;
   // The address of `position`'s numbers in one plane of the window's part. REQUIRES: the entry is
   // kept.
@@ -83,6 +84,7 @@ class DeviceCache {
 
   int first_head() const { return first_head_; }
   int heads() const { return heads_; }
+  int planes() const { return planes_; }
   int64_t length() const { return length_; }
   int64_t bytes() const;
 
@@ -105,7 +107,8 @@ class DeviceCache {
   // The number of entries before the first that `position` can reach which may be dropped.
   int64_t Droppable(CacheIndex::Part part, int64_t position) const;
 
-  CacheIndex index_;
+  CacheIndex attended_;
+  CacheIndex index_;  // of the positions that are kept
   CacheIndex::Firsts firsts_;
   int first_head_ = 0;
   int heads_ = 0;

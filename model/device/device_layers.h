@@ -49,8 +49,7 @@ struct AttendedRows {
   std::vector<kernels::RangeSet> sets = {};  // of each row
 
   // Adds the `rows` latest positions of a cache.
-  template <typename Cache>
-  void Add(const Cache& cache, int64_t rows) {
+  void Add(const DeviceCache& cache, int64_t rows) {
     cached.push_back({.rows = rows, .parts = cache.parts()});
     for (int64_t position = cache.length() - rows; position < cache.length(); ++position) {
       sets.push_back(cache.Ranges(position));

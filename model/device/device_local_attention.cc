@@ -61,23 +61,18 @@ absl::StatusOr<LocalAttention> BuildLocalAttention(const DeviceContext& ctx, con
     if (like.blocks) {
       ASSIGN_OR_RETURN(local.choosing.emplace_back(),
                        BuildBlocks(ctx, rows.layer, together, first_row, call.tables));
+      continue;
     }
-    const auto attend = [&](const AttendedHeads& heads, const auto& cache_of) {
-      AttendedRows attended;
-      for (const DeviceSegment& run : together) attended.Add(cache_of(state_of(run)), run.rows);
-      local.attentions.push_back(BuildHeads(ctx.config, attended, heads, first_row, call));
-    };
-    if (like.residual && like.residual->windowed()) {
-      attend(
-          {like.cached, 0, ctx.config.heads, rows.kv_heads},
-          [](const DeviceLayerState& state) -> const auto& { return *state.residual; });
-    }
+    if (like.residual && ctx.config.mixer(rows.layer).window < 0) continue;
     const int group = ctx.config.heads / rows.kv_heads;  // query heads of a key-value head
     for (size_t i = 0; i < like.caches.size(); ++i) {
       const DeviceCache& cache = like.caches[i];
-      attend(
+      AttendedRows attended;
+      for (const DeviceSegment& run : together) attended.Add(state_of(run).caches[i], run.rows);
+      local.attentions.push_back(BuildHeads(
+          ctx.config, attended,
           {like.cached, group * cache.first_head(), group * cache.heads(), cache.heads()},
-          [i](const DeviceLayerState& state) -> const auto& { return state.caches[i]; });
+          first_row, call));
     }
   }
   // All choices of a model are of the same blocks.

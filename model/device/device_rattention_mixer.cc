@@ -1,6 +1,7 @@
 // RAttention on a device (rattention_mixer.cc): softmax attention over the window, and beside it a
 // linear branch: features of queries as they are projected, sums S of positions that leave the
 // window, norms by head.
+#include <algorithm>
 #include <utility>
 
 #include "base/status.h"
@@ -21,22 +22,39 @@ struct LinearTables {
   float* linear = nullptr;  // call.attended where there is no window
 };
 
+// Positions that left the window during the latest Append of `rows` rows, as ResidualCache::LeftBy.
+struct LeavingRows {
+  const float* raw = nullptr;
+  const float* values = nullptr;
+  int64_t count = 0;
+};
+
+LeavingRows LeftBy(const DeviceCache& cache, int64_t window, int64_t rows) {
+  const int64_t left = std::max<int64_t>(cache.length() - window - 1, 0);  // so far
+  const int64_t count = std::min(rows, left);
+  if (count == 0) return {};
+  const auto at = [&](int plane) {
+    return static_cast<const float*>(cache.InWindow(plane, left - count));
+  };
+  return {at(cache.planes() - 2), at(cache.planes() - 1), count};
+}
+
 // The rows are already appended.
 absl::StatusOr<LinearTables> BuildLinear(DeviceContext& ctx, int layer, DeviceCall& call) {
   const ModelConfig& config = ctx.config;
   const int64_t inner = config.inner(), kv_width = config.kv_width();
   LinearTables tables;
-  std::vector<DeviceResidualCache::Leaving> leaving;
+  const int64_t window = config.mixer(layer).window;
+  std::vector<LeavingRows> leaving;
   for (const DeviceSegment& run : call.runs) {
-    leaving.push_back(run.state->layer(layer).residual->LeftBy(run.rows));
+    leaving.push_back(LeftBy(run.state->layer(layer).caches.front(), window, run.rows));
     tables.left += leaving.back().count;
   }
-  const bool windowed = call.runs.front().state->layer(layer).residual->windowed();
   ASSIGN_OR_RETURN(tables.query_features, ctx.Floats(kQueryFeatures, call.rows * 2 * inner));
   ASSIGN_OR_RETURN(tables.key_features, ctx.Floats(kKeyFeatures, call.rows * 2 * kv_width));
   ASSIGN_OR_RETURN(tables.raw, ctx.Floats(kRawKeys, call.rows * kv_width));
   tables.linear = call.attended;
-  if (windowed) {
+  if (window >= 0) {
     ASSIGN_OR_RETURN(tables.linear, ctx.Floats(kLinear, call.rows * inner));
   }
   std::vector<kernels::LinearAttentionSegment> segments;

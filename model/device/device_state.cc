@@ -53,13 +53,17 @@ DeviceLayerState::DeviceLayerState(const ModelConfig& config, const LocalPattern
   const bool gated = IsGated(mixer.kind);
   const int heads = gated ? config.heads : config.kv_heads;
   if (mixer.kind == MixerKind::kRattention) {
-    residual.emplace(mixer.window, heads, config.head_dim);
+    residual = true;
+    caches.emplace_back(LocalPattern{.window = mixer.window, .dilation = kNoDilation}, 0, heads,
+                        config.head_dim, DType::kFloat32, mixer.window >= 0 ? 3 : 2, /*more=*/1);
     carried_numbers = int64_t{2} * heads * config.head_dim * config.head_dim;
     return;
   }
   if (gated) carried_numbers = 2 * config.inner();
   if (pattern.blocks().count > 0) {
-    blocks.emplace(pattern.layer(layer), heads, config.head_dim, pattern.blocks());
+    caches.emplace_back(LocalPattern{.window = kUnboundedSpan, .dilation = kNoDilation}, 0, heads,
+                        config.head_dim, DType::kFloat32);
+    blocks.emplace(pattern.layer(layer), int64_t{heads} * config.head_dim, pattern.blocks());
     return;
   }
   // Tile attention knows neither ALiBi's bias nor entries that a query has chosen.
@@ -70,18 +74,19 @@ DeviceLayerState::DeviceLayerState(const ModelConfig& config, const LocalPattern
 }
 
 absl::Status DeviceLayerState::Reserve(Device& device, int64_t rows, CacheCopies& copies) {
-  if (residual) return residual->Reserve(device, rows, copies);
-  if (blocks) return blocks->Reserve(device, rows, copies);
   for (DeviceCache& cache : caches) RETURN_IF_ERROR(cache.Reserve(device, rows, copies));
-  return absl::OkStatus();
+  return blocks ? blocks->Reserve(device, caches.front(), rows, copies) : absl::OkStatus();
 }
 
 void DeviceLayerState::Append(const void* keys, const void* values, int64_t rows, int64_t stride,
                               CacheCopies& copies) {
-  if (residual) return residual->Append(keys, values, rows, stride, copies);
-  if (blocks) return blocks->Append(keys, values, rows, stride, copies);
-  const ComingRows planes[] = {{keys, &copies.appends}, {values, &copies.appends}};
+  const ComingRows placed{keys, &copies.appends}, all_values{values, &copies.appends};
+  std::vector<ComingRows> planes;
+  if (!residual || caches.front().planes() > 2) planes.push_back(placed);
+  if (residual) planes.push_back({keys, &copies.raw});
+  planes.push_back(all_values);
   for (DeviceCache& cache : caches) cache.Append(planes, rows, stride);
+  if (blocks) blocks->Append(caches.front(), rows, copies);
 }
 
 bool DeviceLayerState::CanRewind(int64_t rewound) const {
@@ -94,35 +99,25 @@ void DeviceLayerState::Rewind(int64_t rewound) {
   for (DeviceCache& cache : caches) cache.Rewind(rewound);
 }
 
-int64_t DeviceLayerState::length() const {
-  if (residual) return residual->length();
-  return blocks ? blocks->length() : caches.front().length();
-}
-
 int64_t DeviceLayerState::bytes() const {
   int64_t total = carried == nullptr ? 0 : carried->bytes();
   for (const DeviceCache& cache : caches) total += cache.bytes();
   if (blocks) total += blocks->bytes();
-  if (residual) total += residual->bytes();
   return total;
 }
 
 std::vector<StoredNumbers> DeviceLayerState::Stored() const {
   std::vector<StoredNumbers> stored;
-  if (residual) residual->AddStored(stored);
-  if (carried_numbers > 0) {
-    stored.push_back({carried == nullptr ? nullptr : carried->data(), carried_numbers});
-  }
+  const StoredNumbers of_carried{carried == nullptr ? nullptr : carried->data(), carried_numbers};
+  if (carried_numbers > 0 && !residual) stored.push_back(of_carried);
   for (const DeviceCache& cache : caches) cache.AddStored(stored);
-  if (blocks) blocks->AddStored(stored);
+  if (residual) stored.push_back(of_carried);
   return stored;
 }
 
 absl::Status DeviceLayerState::Restore(Device& device, int64_t length) {
-  if (residual) return residual->Restore(device, length);
-  if (blocks) return blocks->Restore(device, length);
   for (DeviceCache& cache : caches) RETURN_IF_ERROR(cache.Restore(device, length));
-  return absl::OkStatus();
+  return blocks ? blocks->Restore(device, length) : absl::OkStatus();
 }
 
 DeviceState::DeviceState(const ModelConfig& config, const LocalPatterns& pattern, int layers,
@@ -179,7 +174,9 @@ absl::Status DeviceState::Begin(Device& device, const LocalState& state) {
       RETURN_IF_ERROR(UploadFloats(device, in, part));
     }
     RECOLLECT_CHECK(in.empty());
-    if (layers_[i].blocks) RETURN_IF_ERROR(layers_[i].blocks->SumUpRestored(device));
+    if (const auto& blocks = layers_[i].blocks) {
+      RETURN_IF_ERROR(blocks->SumUpRestored(device, layers_[i].caches.front()));
+    }
   }
   return absl::OkStatus();
 }

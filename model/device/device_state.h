@@ -16,9 +16,8 @@
 #include "kernels/device/device.h"
 #include "model/config/config.h"
 #include "model/config/pattern.h"
-#include "model/device/device_block_cache.h"
+#include "model/device/device_block_bounds.h"
 #include "model/device/device_cache.h"
-#include "model/device/device_residual_cache.h"
 #include "model/state/local_state.h"
 
 namespace recollect::model {
@@ -33,21 +32,22 @@ struct DeviceLayerState {
   // apart.
   void Append(const void* keys, const void* values, int64_t rows, int64_t stride,
               CacheCopies& copies);
-  // As DeviceCache's; a recurrence, blocks and RAttention's cache cannot.
+  // As DeviceCache's; a recurrence, blocks and RAttention's sum cannot.
   bool CanRewind(int64_t length) const;
   void Rewind(int64_t length);
-  int64_t length() const;  // positions appended so far
+  int64_t length() const { return caches.front().length(); }  // positions appended so far
   int64_t bytes() const;
   // Returns the numbers that LayerState::Serialize writes after the length.
   std::vector<StoredNumbers> Stored() const;
   absl::Status Restore(kernels::Device& device, int64_t length);
 
-  // Exactly one of these three is used: `caches` in the order of their heads, which together are
-  // all heads; `blocks`, a cache of all positions, if queries choose blocks; or `residual`, the
-  // cache of RAttention.
+  // In the order of their heads, which together are all heads. One cache of all positions if
+  // queries choose blocks, by `blocks`; one for RAttention (`residual`), which keeps the position
+  // that enters S next besides the window, and of each position the key as projected after the
+  // placed one, if there is a window.
   std::vector<DeviceCache> caches;
-  std::optional<DeviceBlockCache> blocks;
-  std::optional<DeviceResidualCache> residual;
+  std::optional<DeviceBlockBounds> blocks;
+  bool residual = false;
   DType cached = DType::kFloat32;  // number format of entries
   // fp32: the recurrence of keys, then of values, [heads, head_dim] each; S of RAttention; or
   // nothing.

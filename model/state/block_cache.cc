@@ -3,30 +3,28 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "model/state/state_bytes.h"
 
 namespace recollect::model {
 
 BlockCache::BlockCache(const HeadPatterns& patterns, int heads, int head_dim,
                        const BlockChoice& choice)
-    : patterns_(patterns), choice_(choice), width_(static_cast<int64_t>(heads) * head_dim) {
+    : patterns_(patterns),
+      choice_(choice),
+      width_(static_cast<int64_t>(heads) * head_dim),
+      entries_({.window = kUnboundedSpan, .dilation = kNoDilation}, 0, heads, head_dim) {
   RECOLLECT_CHECK(choice.count > 0 && choice.block > 0);
 }
 
 void BlockCache::Append(const float* keys, const float* values, int64_t rows, int64_t stride) {
-  for (int64_t row = 0; row < rows; ++row) {
-    keys_.insert(keys_.end(), keys + row * stride, keys + row * stride + width_);
-    values_.insert(values_.end(), values + row * stride, values + row * stride + width_);
-  }
-  length_ += rows;
+  entries_.Append(keys, values, rows, stride);
   SumUpWholeBlocks();
 }
 
 // Always over a whole block at once, in order, so that no cut of the sequence changes a bit.
 void BlockCache::SumUpWholeBlocks() {
   const int64_t done = static_cast<int64_t>(low_.size()) / width_;
-  for (int64_t block = done; block < length_ / choice_.block; ++block) {
-    const float* first = keys_.data() + block * choice_.block * width_;
+  for (int64_t block = done; block < length() / choice_.block; ++block) {
+    const float* first = entries().keys + block * choice_.block * width_;
     std::vector<float> low(first, first + width_), high = low;
     for (int64_t row = 1; row < choice_.block; ++row) {
       const float* key = first + row * width_;
@@ -79,20 +77,12 @@ void BlockCache::Positions(int head, int64_t position, std::span<const int64_t> 
 }
 
 int64_t BlockCache::bytes() const {
-  return static_cast<int64_t>(
-      (keys_.capacity() + values_.capacity() + low_.capacity() + high_.capacity()) * sizeof(float));
-}
-
-void BlockCache::Serialize(std::string& out) const {
-  PutFloats(out, keys_.data(), keys_.size());
-  PutFloats(out, values_.data(), values_.size());
+  return entries_.bytes() +
+         static_cast<int64_t>((low_.capacity() + high_.capacity()) * sizeof(float));
 }
 
 bool BlockCache::Deserialize(int64_t length, std::string_view& in) {
-  if (length > static_cast<int64_t>(in.size()) / width_) return false;
-  const size_t floats = static_cast<size_t>(length * width_);
-  if (!GetFloats(in, keys_, floats) || !GetFloats(in, values_, floats)) return false;
-  length_ = length;
+  if (!entries_.Deserialize(length, in)) return false;
   low_.clear();
   high_.clear();
   SumUpWholeBlocks();

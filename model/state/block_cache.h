@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "model/config/pattern.h"
+#include "model/state/local_cache.h"
 
 namespace recollect::model {
 
-// Entries are fp32 like LocalCache's, [length, heads, head_dim]: entry t is position t. Not
-// thread-safe.
+// Entries are fp32, [length, heads, head_dim]: entry t is position t. Not thread-safe.
 class BlockCache {
  public:
   // `patterns`: one for all heads, or one for each.
@@ -24,10 +24,9 @@ class BlockCache {
   void Append(const float* keys, const float* values, int64_t rows, int64_t stride);
 
   const BlockChoice& choice() const { return choice_; }
-  int64_t length() const { return length_; }
+  int64_t length() const { return entries_.length(); }
   int64_t bytes() const;
-  const float* keys() const { return keys_.data(); }
-  const float* values() const { return values_.data(); }
+  kernels::KvSpan entries() const { return entries_.parts()[CacheIndex::kWindow]; }
   // [whole blocks, heads, head_dim]: the two inputs of kernels::BlockScores. A block gets its row
   // once all its positions are appended; the row does not change afterwards.
   const float* low() const { return low_.data(); }
@@ -38,9 +37,8 @@ class BlockCache {
   void Positions(int head, int64_t position, std::span<const int64_t> chosen,
                  std::vector<int64_t>& positions) const;
 
-  // Serialize appends the entries to `out`; Deserialize reads those of a cache of `length`
-  // positions from the front of `in`, and returns false when they are cut short.
-  void Serialize(std::string& out) const;
+  // As LocalCache's.
+  void Serialize(std::string& out) const { entries_.Serialize(out); }
   bool Deserialize(int64_t length, std::string_view& in);
 
  private:
@@ -49,8 +47,7 @@ class BlockCache {
   HeadPatterns patterns_;
   BlockChoice choice_;
   int64_t width_ = 0;  // heads * head_dim
-  int64_t length_ = 0;
-  std::vector<float> keys_, values_;
+  LocalCache entries_;
   std::vector<float> low_, high_;
 };
 

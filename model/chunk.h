@@ -27,6 +27,17 @@ struct Retrieved {
   std::vector<float> weights;  // softmax over the selected scores
 };
 
+// Of chunks that have K, V of `width` numbers a row for several layers, one behind the other, those
+// of one layer.
+inline std::vector<kernels::MemoryView> OfLayer(std::vector<kernels::MemoryView> chunks,
+                                                int64_t layer, int64_t width) {
+  for (kernels::MemoryView& view : chunks) {
+    const int64_t offset = layer * view.rows * width;
+    view = {view.keys + offset, view.values + offset, view.rows};
+  }
+  return chunks;
+}
+
 // A retrieved chunk whose tokens an adapter's pointer head may copy.
 struct CopiedChunk {
   // [rows, d_p], borrowed: the pointer key of each token. A key of zeros only means none: that

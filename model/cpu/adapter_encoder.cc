@@ -6,9 +6,11 @@
 #include <cmath>
 #include <iterator>
 
+#include "base/check.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/gemm/gemm.h"
 #include "model/cpu/layers.h"
+#include "model/text/words.h"
 
 namespace recollect::model {
 namespace {
@@ -39,12 +41,8 @@ float* RunEncoder(kernels::OpContext& ctx, const LayerContext& layer, const Adap
   float* x = ctx.Floats(kRowsIn, count * d);
   std::copy_n(weights.cls.data() + role * d, d, x);
   kernels::RmsNorm(ctx, h, nullptr, kAdapterNormEps, rows, d, x + d);
-  const LayerContext inside{config, layer.dtype, kAdapterNormEps};
   const EncoderRope rope{.second = role == kQuery ? config.chunk_tokens + 1 - rows : 1};
-  for (const EncoderLayerWeights& encoder : weights.layers) {
-    kernels::Add(ctx, RunEncoderAttention(ctx, inside, encoder, rope, x, count), count * d, x);
-    kernels::Add(ctx, RunFfn(ctx, inside, encoder.ffn, x, count), count * d, x);
-  }
+  RunEncoderLayers(ctx, {config, layer.dtype, kAdapterNormEps}, weights.layers, rope, x, count);
   kernels::RmsNorm(ctx, x, weights.out_norm.data(), kAdapterNormEps, count, d, x);
   return x;
 }
@@ -58,14 +56,24 @@ void ProjectPointer(kernels::OpContext& ctx, const ModelConfig& config,
   kernels::RmsNorm(ctx, out, nullptr, kAdapterNormEps, rows, config.adapter.d_pointer, out);
 }
 
+// The words of one to chunk_tokens tokens.
+std::vector<int32_t> WordsOf(const Model& model, std::span<const int32_t> tokens) {
+  RECOLLECT_CHECK(model.config().has_adapter() && !tokens.empty() &&
+                  std::ssize(tokens) <= model.config().chunk_tokens);
+  std::vector<int32_t> words;
+  for (const int32_t token : tokens) words.push_back(model.words()->word(token));
+  return words;
+}
+
 }  // namespace
 
-EncodedChunk RunAdapterEncoder(kernels::OpContext& ctx, const LayerContext& layer,
-                               const AdapterWeights& weights, const float* h, const float* before,
-                               std::span<const int32_t> words) {
-  const ModelConfig& config = layer.config;
+EncodedChunk CpuModel::EncodeBlock(kernels::OpContext& ctx, const float* h, const float* before,
+                                   std::span<const int32_t> tokens) const {
+  const ModelConfig& config = this->config();
+  const AdapterWeights& weights = weights_->adapter;
+  const std::vector<int32_t> words = WordsOf(*this, tokens);
   const int64_t d = config.d, d_p = config.adapter.d_pointer, rows = std::ssize(words);
-  const float* outputs = RunEncoder(ctx, layer, weights, kBlock, h, rows);
+  const float* outputs = RunEncoder(ctx, ContextOf(*this), weights, kBlock, h, rows);
   EncodedChunk chunk;
   chunk.rows = static_cast<int>(rows);
 
@@ -98,12 +106,13 @@ EncodedChunk RunAdapterEncoder(kernels::OpContext& ctx, const LayerContext& laye
   return chunk;
 }
 
-void RunAdapterQuery(kernels::OpContext& ctx, const LayerContext& layer,
-                     const AdapterWeights& weights, const float* h, std::span<const int32_t> words,
-                     float* u) {
-  const ModelConfig& config = layer.config;
+void CpuModel::RecallQuery(kernels::OpContext& ctx, const float* h, std::span<const int32_t> tokens,
+                           float* u) const {
+  const ModelConfig& config = this->config();
+  const AdapterWeights& weights = weights_->adapter;
+  const std::vector<int32_t> words = WordsOf(*this, tokens);
   const int64_t d = config.d, rows = std::ssize(words);
-  const float* outputs = RunEncoder(ctx, layer, weights, kQuery, h, rows);
+  const float* outputs = RunEncoder(ctx, ContextOf(*this), weights, kQuery, h, rows);
   double scales[2];
   for (int part = 0; part < 2; ++part) {
     scales[part] = std::exp(static_cast<double>(weights.score_scale[part]) +
@@ -124,9 +133,9 @@ void RunAdapterQuery(kernels::OpContext& ctx, const LayerContext& layer,
   u[config.key_width()] = Dot(weights.nothing_proj.data(), outputs, d) + weights.nothing_bias;
 }
 
-Memory RunAdapterProjection(kernels::OpContext& ctx, const LayerContext& layer,
-                            const AdapterWeights& weights, std::span<const Bf16> states, int rows) {
-  const ModelConfig& config = layer.config;
+Memory CpuModel::ProjectAdapterMemory(kernels::OpContext& ctx, std::span<const Bf16> states,
+                                      int rows) const {
+  const ModelConfig& config = this->config();
   const int64_t d = config.d, d_p = config.adapter.d_pointer, stride = config.state_width();
   const int64_t count = rows * config.memory_width();
   float* input = ctx.Floats(kRowsIn, rows * d);
@@ -143,7 +152,7 @@ Memory RunAdapterProjection(kernels::OpContext& ctx, const LayerContext& layer,
     kernels::Gemm(ctx, proj, normed, rows, projected);
     std::transform(projected, projected + count, std::back_inserter(out), Bf16::FromFloat);
   };
-  for (const AdapterMemoryWeights& of_layer : weights.memory) {
+  for (const AdapterMemoryWeights& of_layer : weights_->adapter.memory) {
     kernels::RmsNorm(ctx, input, of_layer.norm.data(), kAdapterNormEps, rows, d, normed);
     project(of_layer.k_proj, memory.keys);
     project(of_layer.v_proj, memory.values);
@@ -151,9 +160,8 @@ Memory RunAdapterProjection(kernels::OpContext& ctx, const LayerContext& layer,
   return memory;
 }
 
-void RunPointerQuery(kernels::OpContext& ctx, const LayerContext& layer,
-                     const AdapterWeights& weights, const float* h, float* q) {
-  ProjectPointer(ctx, layer.config, weights.pointer_query_proj, h, 1, q);
+void CpuModel::PointerQuery(kernels::OpContext& ctx, const float* h, float* q) const {
+  ProjectPointer(ctx, config(), weights_->adapter.pointer_query_proj, h, 1, q);
 }
 
 }  // namespace recollect::model

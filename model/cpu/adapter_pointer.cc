@@ -81,10 +81,10 @@ std::vector<ScoredToken> Score(kernels::OpContext& ctx, const ModelConfig& confi
 
 }  // namespace
 
-void RunPointerMix(kernels::OpContext& ctx, const LayerContext& layer,
-                   const AdapterWeights& weights, const float* h, const float* q,
-                   std::span<const CopiedChunk> chunks, float* logits) {
-  const ModelConfig& config = layer.config;
+void CpuModel::MixCopied(kernels::OpContext& ctx, const float* h, const float* q,
+                         std::span<const CopiedChunk> chunks, float* logits) const {
+  const ModelConfig& config = this->config();
+  const AdapterWeights& weights = weights_->adapter;
   const std::vector<ScoredToken> scored = Score(ctx, config, weights, q, chunks);
   if (scored.empty()) return;
   double most = scored.front().score;

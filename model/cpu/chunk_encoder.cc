@@ -10,6 +10,7 @@
 // without a projection; norms inside the encoder may have an eps of their own.
 #include <algorithm>
 
+#include "base/check.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/gemm/gemm.h"
 #include "model/cpu/layers.h"
@@ -50,9 +51,10 @@ std::vector<Bf16> LandmarkKey(kernels::OpContext& ctx, const ModelConfig& config
 
 }  // namespace
 
-EncodedChunk RunChunkEncoder(kernels::OpContext& ctx, const LayerContext& layer,
-                             const EncoderWeights& weights, const float* h, int rows) {
-  const ModelConfig& config = layer.config;
+EncodedChunk CpuModel::EncodeChunk(kernels::OpContext& ctx, const float* h, int rows) const {
+  RECOLLECT_CHECK(config().landmarks() && rows >= 1 && rows <= config().chunk_tokens);
+  const ModelConfig& config = this->config();
+  const EncoderWeights& weights = weights_->encoder;
   const int64_t d = config.d;
   const int64_t count = rows + 1;
   const bool at_end = config.landmark_at == LandmarkAt::kEnd;
@@ -62,14 +64,9 @@ EncodedChunk RunChunkEncoder(kernels::OpContext& ctx, const LayerContext& layer,
   std::copy(h, h + count * d, x);
   PlaceLandmark(ctx, config, weights, landmark);
   kernels::RmsNorm(ctx, x, weights.in_norm.data(), config.norm_eps, count, d, x);
-  const LayerContext inside{config, layer.dtype, config.encoder_norm_eps};
-  for (const EncoderLayerWeights& encoder_layer : weights.layers) {
-    const EncoderRope rope{config.rope_pairs};
-    kernels::Add(ctx, RunEncoderAttention(ctx, inside, encoder_layer, rope, x, count), count * d,
-                 x);
-    kernels::Add(ctx, RunFfn(ctx, inside, encoder_layer.ffn, x, count), count * d, x);
-  }
-  kernels::RmsNorm(ctx, x, weights.out_norm.data(), inside.norm_eps, count, d, x);
+  const float eps = config.encoder_norm_eps;
+  RunEncoderLayers(ctx, {config, dtype(), eps}, weights.layers, {config.rope_pairs}, x, count);
+  kernels::RmsNorm(ctx, x, weights.out_norm.data(), eps, count, d, x);
   return {.landmark_key = LandmarkKey(ctx, config, weights, landmark),
           .states = ToBf16(tokens, rows * d),
           .tokens = {},

@@ -10,23 +10,12 @@
 #include "kernels/gemm/gemm.h"
 #include "model/cpu/layers.h"
 #include "model/model_files.h"
-#include "model/text/words.h"
 #include "model/weights/adapter_weights.h"
 #include "model/weights/tensor_file.h"
 #include "model/weights/weights.h"
 
 namespace recollect::model {
 namespace {
-
-LayerContext ContextOf(const Model& model) {
-  return {model.config(), model.dtype(), model.config().norm_eps};
-}
-
-std::vector<int32_t> WordsOf(const Model& model, std::span<const int32_t> tokens) {
-  std::vector<int32_t> words;
-  for (const int32_t token : tokens) words.push_back(model.words()->word(token));
-  return words;
-}
 
 absl::Status CheckBf16(DType dtype) {
   if (dtype != DType::kBf16 || kernels::Bf16Supported()) return absl::OkStatus();
@@ -134,46 +123,11 @@ void CpuModel::RunLayer(kernels::OpContext& ctx, int layer, std::span<const Segm
   kernels::Add(ctx, RunFfn(ctx, context, weights.ffn, ffn_input, rows), rows * d, h);
 }
 
-EncodedChunk CpuModel::EncodeChunk(kernels::OpContext& ctx, const float* h, int rows) const {
-  RECOLLECT_CHECK(config().landmarks() && rows >= 1 && rows <= config().chunk_tokens);
-  return RunChunkEncoder(ctx, ContextOf(*this), weights_->encoder, h, rows);
-}
-
-void CpuModel::Query(kernels::OpContext& ctx, int group, const float* h, float* u) const {
-  RunQuery(ctx, ContextOf(*this), weights_->queries[static_cast<size_t>(group)], h, u);
-}
-
-EncodedChunk CpuModel::EncodeBlock(kernels::OpContext& ctx, const float* h, const float* before,
-                                   std::span<const int32_t> tokens) const {
-  RECOLLECT_CHECK(config().has_adapter() && !tokens.empty() &&
-                  std::ssize(tokens) <= config().chunk_tokens);
-  return RunAdapterEncoder(ctx, ContextOf(*this), weights_->adapter, h, before,
-                           WordsOf(*this, tokens));
-}
-
-void CpuModel::RecallQuery(kernels::OpContext& ctx, const float* h, std::span<const int32_t> tokens,
-                           float* u) const {
-  RECOLLECT_CHECK(config().has_adapter() && !tokens.empty() &&
-                  std::ssize(tokens) <= config().chunk_tokens);
-  RunAdapterQuery(ctx, ContextOf(*this), weights_->adapter, h, WordsOf(*this, tokens), u);
-}
-
-void CpuModel::PointerQuery(kernels::OpContext& ctx, const float* h, float* q) const {
-  RunPointerQuery(ctx, ContextOf(*this), weights_->adapter, h, q);
-}
-
-void CpuModel::MixCopied(kernels::OpContext& ctx, const float* h, const float* q,
-                         std::span<const CopiedChunk> chunks, float* logits) const {
-  RunPointerMix(ctx, ContextOf(*this), weights_->adapter, h, q, chunks, logits);
-}
-
 Memory CpuModel::ProjectMemory(kernels::OpContext& ctx, std::span<const Bf16> states,
                                int rows) const {
   RECOLLECT_CHECK(static_cast<int64_t>(states.size()) == rows * config().state_width());
-  if (config().has_adapter()) {
-    return RunAdapterProjection(ctx, ContextOf(*this), weights_->adapter, states, rows);
-  }
-  return RunMemoryProjection(ctx, ContextOf(*this), weights_->memory, states, rows);
+  return config().has_adapter() ? ProjectAdapterMemory(ctx, states, rows)
+                                : ProjectSharedMemory(ctx, states, rows);
 }
 
 void CpuModel::Logits(kernels::OpContext& ctx, const float* h, int64_t rows, float* logits) const {

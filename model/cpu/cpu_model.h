@@ -126,6 +126,10 @@ class CpuModel final : public Model {
 
  private:
   CpuModel();
+  // ProjectMemory without an adapter, one pair K, V for the whole model, and with one.
+  Memory ProjectSharedMemory(kernels::OpContext& ctx, std::span<const Bf16> states, int rows) const;
+  Memory ProjectAdapterMemory(kernels::OpContext& ctx, std::span<const Bf16> states,
+                              int rows) const;
 
   std::unique_ptr<const Weights> weights_;
 };

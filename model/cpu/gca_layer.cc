@@ -10,21 +10,6 @@
 #include "model/cpu/layers.h"
 
 namespace recollect::model {
-namespace {
-
-// Of chunks that have K, V for several layers, one behind the other, those of one layer.
-std::vector<kernels::MemoryView> OfLayer(const std::vector<kernels::MemoryView>& chunks, int layer,
-                                         int64_t width) {
-  std::vector<kernels::MemoryView> views = chunks;
-  for (kernels::MemoryView& view : views) {
-    const int64_t offset = layer * view.rows * width;
-    view = {view.keys + offset, view.values + offset, view.rows};
-  }
-  return views;
-}
-
-}  // namespace
-
 const float* RunGca(kernels::OpContext& ctx, const LayerContext& layer, const GcaWeights& weights,
                     std::span<const Segment> segments, const float* a) {
   const ModelConfig& config = layer.config;

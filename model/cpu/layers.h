@@ -1,5 +1,5 @@
-// The pieces of the network, one file each, as functions of (weights, input rows). Private to
-// model/.
+// The pieces of the network, one file each: functions of (weights, input rows), and those of
+// CpuModel that are a piece by themselves. Private to model/.
 //
 //   mixer.cc              norm, projections and output gate around a mixer; the mixers are
 //   gated_mixer.cc          RAT+ (design 2.2) and RAT: gated recurrence, attention over a pattern
@@ -10,7 +10,7 @@
 //   gca_layer.cc          Grouped Cross-Attention over retrieved chunks (design 2.5)
 //   ffn.cc                SwiGLU, GEGLU or GELU
 //   chunk_encoder.cc      closed chunk → chunk states E and landmark key κ (design 2.3)
-//   encoder_attention.cc  attention of that encoder and of the adapter's
+//   encoder_layers.cc     layers of that encoder and of the adapter's
 //   adapter_encoder.cc    the same of a memory adapter, and its queries
 //   adapter_pointer.cc    its pointer head
 //   retrieval_query.cc    residual at a landmark → query u (design 2.4)
@@ -23,6 +23,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "kernels/cpu/op_context.h"
 #include "model/config/config.h"
@@ -54,6 +55,10 @@ struct LayerContext {
   DType dtype;
   float norm_eps;  // the config's; the chunk encoder may have its own
 };
+
+inline LayerContext ContextOf(const Model& model) {
+  return {model.config(), model.dtype(), model.config().norm_eps};
+}
 
 inline const float* OrNull(const std::vector<float>& values) {
   return values.empty() ? nullptr : values.data();
@@ -110,36 +115,10 @@ struct EncoderRope {
   kernels::RopePairs pairs = kernels::RopePairs::kHalves;
   int64_t second = 1;
 };
-// kDelta[count, d] = attention of RMS(x) over all count rows.
-const float* RunEncoderAttention(kernels::OpContext& ctx, const LayerContext& layer,
-                                 const EncoderLayerWeights& weights, const EncoderRope& rope,
-                                 const float* x, int64_t count);
-
-// h[1 + rows, d]: landmark and tokens of one block, in the sequence's order.
-EncodedChunk RunChunkEncoder(kernels::OpContext& ctx, const LayerContext& layer,
-                             const EncoderWeights& weights, const float* h, int rows);
-
-void RunQuery(kernels::OpContext& ctx, const LayerContext& layer, const QueryWeights& weights,
-              const float* h, float* u);
-
-Memory RunMemoryProjection(kernels::OpContext& ctx, const LayerContext& layer,
-                           const MemoryWeights& weights, std::span<const Bf16> states, int rows);
-
-// The pieces of a memory adapter (docs/llama.md, "Memory adapter"), under the contracts of
-// CpuModel's functions of similar names.
-EncodedChunk RunAdapterEncoder(kernels::OpContext& ctx, const LayerContext& layer,
-                               const AdapterWeights& weights, const float* h, const float* before,
-                               std::span<const int32_t> words);
-void RunAdapterQuery(kernels::OpContext& ctx, const LayerContext& layer,
-                     const AdapterWeights& weights, const float* h, std::span<const int32_t> words,
-                     float* u);
-Memory RunAdapterProjection(kernels::OpContext& ctx, const LayerContext& layer,
-                            const AdapterWeights& weights, std::span<const Bf16> states, int rows);
-void RunPointerQuery(kernels::OpContext& ctx, const LayerContext& layer,
-                     const AdapterWeights& weights, const float* h, float* q);
-void RunPointerMix(kernels::OpContext& ctx, const LayerContext& layer,
-                   const AdapterWeights& weights, const float* h, const float* q,
-                   std::span<const CopiedChunk> chunks, float* logits);
+// Runs an encoder's layers in place on x[count, d], whose rows all attend to each other.
+void RunEncoderLayers(kernels::OpContext& ctx, const LayerContext& layer,
+                      const std::vector<EncoderLayerWeights>& layers, const EncoderRope& rope,
+                      float* x, int64_t count);
 
 }  // namespace recollect::model
 

@@ -10,9 +10,10 @@
 
 namespace recollect::model {
 
-Memory RunMemoryProjection(kernels::OpContext& ctx, const LayerContext& layer,
-                           const MemoryWeights& weights, std::span<const Bf16> states, int rows) {
-  const ModelConfig& config = layer.config;
+Memory CpuModel::ProjectSharedMemory(kernels::OpContext& ctx, std::span<const Bf16> states,
+                                     int rows) const {
+  const ModelConfig& config = this->config();
+  const MemoryWeights& weights = weights_->memory;
   const int64_t width = config.memory_width();
   const int64_t count = rows * width;
   float* input = ctx.Floats(kNormed, rows * config.d);

@@ -6,11 +6,11 @@
 
 namespace recollect::model {
 
-void RunQuery(kernels::OpContext& ctx, const LayerContext& layer, const QueryWeights& weights,
-              const float* h, float* u) {
-  const ModelConfig& config = layer.config;
+void CpuModel::Query(kernels::OpContext& ctx, int group, const float* h, float* u) const {
+  const ModelConfig& config = this->config();
+  const QueryWeights& weights = weights_->queries[static_cast<size_t>(group)];
   float* normed = weights.proj ? ctx.Floats(kNormed, config.d) : u;
-  kernels::RmsNorm(ctx, h, weights.norm.data(), layer.norm_eps, 1, config.d, normed);
+  kernels::RmsNorm(ctx, h, weights.norm.data(), config.norm_eps, 1, config.d, normed);
   if (weights.proj) kernels::Gemm(ctx, *weights.proj, normed, 1, u);
 }
 

@@ -9,20 +9,6 @@ namespace recollect::model {
 using enum DeviceScratch;
 using kernels::DeviceRows;
 
-namespace {
-
-// Of chunks that have K, V for several layers, one behind the other, those of one layer.
-std::vector<kernels::MemoryView> OfLayer(std::vector<kernels::MemoryView> chunks, int64_t layer,
-                                         int64_t width) {
-  for (kernels::MemoryView& view : chunks) {
-    const int64_t offset = layer * view.rows * width;
-    view = {view.keys + offset, view.values + offset, view.rows};
-  }
-  return chunks;
-}
-
-}  // namespace
-
 absl::StatusOr<GcaTables> BuildGca(const DeviceContext& ctx,
                                    std::span<const DeviceSegment> segments, DeviceCall& call) {
   std::vector<kernels::GcaGroup> groups;

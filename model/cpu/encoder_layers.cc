@@ -1,4 +1,4 @@
-// Attention of the chunk encoders: bidirectional, over a row that stands for the block or the query
+// Layers of the chunk encoders. Attention is bidirectional, over a row that stands for the block or the query
 // and the rows of its tokens. Where products are not in fp32, keys and values are in bf16, and
 // attention multiplies pairs of bf16 numbers where the CPU can, as over a layer's cache.
 #include <algorithm>
@@ -53,8 +53,7 @@ void AttendBf16(kernels::OpContext& ctx, const kernels::RangeShape& shape, const
                                 {kernels::Bf16KvSpan{keys, values, 0}}, sets, attended);
 }
 
-}  // namespace
-
+// kDelta[count, d] = attention of RMS(x) over all count rows.
 const float* RunEncoderAttention(kernels::OpContext& ctx, const LayerContext& layer,
                                  const EncoderLayerWeights& weights, const EncoderRope& rope,
                                  const float* x, int64_t count) {
@@ -81,6 +80,18 @@ const float* RunEncoderAttention(kernels::OpContext& ctx, const LayerContext& la
          attended);
   kernels::Gemm(ctx, weights.attn_out_proj, attended, count, delta);
   return delta;
+}
+
+}  // namespace
+
+void RunEncoderLayers(kernels::OpContext& ctx, const LayerContext& layer,
+                      const std::vector<EncoderLayerWeights>& layers, const EncoderRope& rope,
+                      float* x, int64_t count) {
+  const int64_t numbers = count * layer.config.d;
+  for (const EncoderLayerWeights& weights : layers) {
+    kernels::Add(ctx, RunEncoderAttention(ctx, layer, weights, rope, x, count), numbers, x);
+    kernels::Add(ctx, RunFfn(ctx, layer, weights.ffn, x, count), numbers, x);
+  }
 }
 
 }  // namespace recollect::model

@@ -57,11 +57,12 @@ class Fields {
   }
 
   template <typename T>
-  void Number(const std::string& key, double low, double high, T& out) {
-    const nlohmann::json* value = Find(key, false);
+  void Number(const std::string& key, double low, double high, T& out, bool required = false) {
+    const nlohmann::json* value = Find(key, required);
     if (value == nullptr) return;
-    if (!value->is_number() || !(value->get<double>() >= low && value->get<double>() <= high)) {
-      return Expected(key, absl::StrCat("a number from ", low, " to ", high));
+    if (!value->is_number()) return Expected(key, "a number");
+    if (!(value->get<double>() >= low && value->get<double>() <= high)) {
+      return Expected(key, absl::StrCat(low, " to ", high));
     }
     out = static_cast<T>(value->get<double>());
   }

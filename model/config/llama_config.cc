@@ -5,7 +5,6 @@
 #include <numbers>
 
 #include "base/status.h"
-#include "model/config/config_fields.h"
 #include "model/config/problems.h"
 
 namespace recollect::model {
@@ -45,23 +44,21 @@ void ReadEosIds(Fields& fields, std::vector<int32_t>& ids) {
 
 // "rope_scaling", or the object of newer files that has the base as well.
 void ReadScaling(const json& object, const std::string& prefix, std::vector<std::string>& problems,
-                 LlamaShape& shape) {
+                 ModelConfig& config) {
   Fields fields(object, prefix, problems);
   const bool old = object.contains("type") && !object.contains("rope_type");
   const char* key = old ? "type" : "rope_type";
   const int type = fields.Choice(key, true, {"default", "linear", "llama3"});
-  fields.Number("rope_theta", 1.0, kMostRopeBase, shape.rope_base);
-  if (type <= 0 || shape.head_dim <= 0) return;
+  fields.Number("rope_theta", 1.0, kMostRopeBase, config.rope_base);
+  if (type <= 0 || config.head_dim <= 0) return;
   Llama3Scaling scaling;
-  fields.Find("factor", true);
-  fields.Number("factor", 1.0, kMostFactor, scaling.factor);
+  fields.Number("factor", 1.0, kMostFactor, scaling.factor, true);
   if (type == 1) {
-    shape.rope_divisors.assign(static_cast<size_t>(shape.head_dim / 2), scaling.factor);
+    config.rope_divisors.assign(static_cast<size_t>(config.head_dim / 2), scaling.factor);
     return;
   }
-  for (const char* required : {"low_freq_factor", "high_freq_factor"}) fields.Find(required, true);
-  fields.Number("low_freq_factor", 1e-6, kMostFactor, scaling.low_freq_factor);
-  fields.Number("high_freq_factor", 1e-6, kMostFactor, scaling.high_freq_factor);
+  fields.Number("low_freq_factor", 1e-6, kMostFactor, scaling.low_freq_factor, true);
+  fields.Number("high_freq_factor", 1e-6, kMostFactor, scaling.high_freq_factor, true);
   fields.Integer("original_max_position_embeddings", 1, kUnboundedSpan, true,
                  scaling.original_context);
   if (scaling.high_freq_factor <= scaling.low_freq_factor) {
@@ -70,52 +67,40 @@ void ReadScaling(const json& object, const std::string& prefix, std::vector<std:
                                 ", expected above low_freq_factor ", scaling.low_freq_factor));
     return;
   }
-  shape.rope_divisors = RopeDivisors(scaling, shape.rope_base, shape.head_dim);
+  config.rope_divisors = RopeDivisors(scaling, config.rope_base, config.head_dim);
 }
 
-void ReadRope(Fields& fields, std::vector<std::string>& problems, LlamaShape& shape) {
-  fields.Number("rope_theta", 1.0, kMostRopeBase, shape.rope_base);
+void ReadRope(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
+  fields.Number("rope_theta", 1.0, kMostRopeBase, config.rope_base);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const json* value = fields.Find(key, false);
     if (value == nullptr || value->is_null()) continue;
     if (value->is_object()) {
-      ReadScaling(*value, absl::StrCat(key, "."), problems, shape);
+      ReadScaling(*value, absl::StrCat(key, "."), problems, config);
     } else {
       fields.Expected(key, "an object");
     }
   }
 }
 
-void ReadSizes(Fields& fields, LlamaShape& shape) {
-  fields.Integer("vocab_size", 1, kMaxSize, true, shape.vocab_size);
-  fields.Integer("hidden_size", 1, kMaxSize, true, shape.d);
-  fields.Integer("intermediate_size", 1, kMaxSize, true, shape.ffn);
-  fields.Integer("num_hidden_layers", 1, kMaxLayers, true, shape.layers);
-  fields.Integer("num_attention_heads", 1, kMaxLayers, true, shape.heads);
-  fields.Integer("max_position_embeddings", 1, kUnboundedSpan, true, shape.context);
-  shape.kv_heads = shape.heads;
-  OptionalInteger(fields, "num_key_value_heads", 1, kMaxLayers, shape.kv_heads);
-  shape.head_dim = static_cast<int>(shape.d / std::max(shape.heads, 1));
-  OptionalInteger(fields, "head_dim", 2, kMaxLayers, shape.head_dim);
-}
-
-void CheckLlama(const LlamaShape& shape, std::vector<std::string>& problems) {
-  if (shape.heads > 0 && shape.kv_heads > 0 && shape.heads % shape.kv_heads != 0) {
-    problems.push_back(absl::StrCat(shape.kv_heads, " key-value heads, expected a divisor of ",
-                                    shape.heads, " heads"));
+void CheckLlama(const ModelConfig& config, const std::vector<int32_t>& ends,
+                std::vector<std::string>& problems) {
+  if (config.heads > 0 && config.kv_heads > 0 && config.heads % config.kv_heads != 0) {
+    problems.push_back(absl::StrCat(config.kv_heads, " key-value heads, expected a divisor of ",
+                                    config.heads, " heads"));
   }
-  if (shape.head_dim < 2 || shape.head_dim % 2 != 0) {
+  if (config.head_dim < 2 || config.head_dim % 2 != 0) {
     problems.push_back(
-        absl::StrCat("heads of ", shape.head_dim, " channels, expected an even number"));
+        absl::StrCat("heads of ", config.head_dim, " channels, expected an even number"));
   }
-  if (int64_t{shape.heads} * shape.head_dim > kMaxSize) {
-    problems.push_back(absl::StrCat(shape.heads, " heads of ", shape.head_dim,
+  if (config.inner() > kMaxSize) {
+    problems.push_back(absl::StrCat(config.heads, " heads of ", config.head_dim,
                                     " channels, expected at most ", kMaxSize, " in all"));
   }
-  for (const int32_t id : shape.eos_ids) {
-    if (shape.vocab_size <= 0 || id < shape.vocab_size) continue;
+  for (const int32_t id : ends) {
+    if (config.vocab_size <= 0 || id < config.vocab_size) continue;
     problems.push_back(absl::StrCat("end-of-text id ", id, ", expected below the vocabulary's ",
-                                    shape.vocab_size));
+                                    config.vocab_size));
   }
 }
 
@@ -135,38 +120,38 @@ std::vector<double> RopeDivisors(const Llama3Scaling& scaling, double base, int 
   return divisors;
 }
 
-ModelConfig LlamaConfig(const LlamaShape& shape, std::vector<std::string>& problems) {
-  CheckLlama(shape, problems);
-  ModelConfig config;
+void ReadLlamaSizes(Fields& fields, const LlamaSizeNames& names, ModelConfig& config) {
+  fields.Integer(names.d, 1, kMaxSize, true, config.d);
+  fields.Integer(names.ffn, 1, kMaxSize, true, config.ffn);
+  fields.Integer(names.layers, 1, kMaxLayers, true, config.n_low);
+  fields.Integer(names.context, 1, kUnboundedSpan, true, config.context);
+  fields.Integer(names.heads, 1, kMaxLayers, true, config.heads);
+  config.kv_heads = config.heads;
+  OptionalInteger(fields, names.kv_heads, 1, kMaxLayers, config.kv_heads);
+  config.head_dim = static_cast<int>(config.d / std::max(config.heads, 1));
+  OptionalInteger(fields, names.head_dim, 2, kMaxLayers, config.head_dim);
+}
+
+void CompleteLlama(const std::vector<int32_t>& ends, std::vector<std::string>& problems,
+                   ModelConfig& config) {
+  CheckLlama(config, ends, problems);
   config.architecture = "llama";
-  config.vocab_size = shape.vocab_size;
-  config.tied_head = shape.tied_head;
   config.unk_id = ModelConfig::kNoUnknown;
   config.lmk_id = ModelConfig::kNoLandmark;
-  if (!shape.eos_ids.empty()) {
-    config.eos_id = shape.eos_ids.front();
-    config.more_eos_ids.assign(shape.eos_ids.begin() + 1, shape.eos_ids.end());
+  if (!ends.empty()) {
+    config.eos_id = ends.front();
+    config.more_eos_ids.assign(ends.begin() + 1, ends.end());
   }
-  config.d = shape.d;
-  config.heads = shape.heads;
-  config.kv_heads = shape.kv_heads;
-  config.head_dim = shape.head_dim;
-  config.ffn = shape.ffn;
   config.gate_bias = false;
   config.mixers = {{.kind = MixerKind::kAttention}};
-  config.n_low = shape.layers;
   config.encoder_layers = config.n_ret = 0;
   config.memory_key_recurrence = config.recurrence = false;
-  config.rope_base = shape.rope_base;
-  config.rope_pairs = shape.rope_pairs;
-  config.rope_divisors = shape.rope_divisors;
-  config.norm_eps = config.encoder_norm_eps = static_cast<float>(shape.norm_eps);
-  config.context = config.max_context = shape.context;
+  config.encoder_norm_eps = config.norm_eps;
+  config.max_context = config.context;
   // Everything before: a dilation of 1 keeps all positions beyond a window of none.
   config.local = LocalPattern{.window = 0, .dilation = 1, .initial = 0, .span = kUnboundedSpan};
   config.any_patterns = true;
   config.KeepText();
-  return config;
 }
 
 bool IsHubConfig(const json& root) { return root.is_object() && root.contains("model_type"); }
@@ -175,21 +160,30 @@ absl::StatusOr<ModelConfig> LlamaConfigFromHub(const json& root) {
   std::vector<std::string> problems;
   Fields fields(root, "", problems);
   if (fields.Choice("model_type", true, {"llama"}) < 0) return ProblemsError(problems);
-  LlamaShape shape;
-  shape.tied_head = false;
-  shape.norm_eps = 1e-6;
-  ReadSizes(fields, shape);
-  ReadRope(fields, problems, shape);
-  fields.Number("rms_norm_eps", 1e-12, 1.0, shape.norm_eps);
+  ModelConfig config;
+  config.tied_head = false;
+  fields.Integer("vocab_size", 1, kMaxSize, true, config.vocab_size);
+  ReadLlamaSizes(fields,
+                 {.d = "hidden_size",
+                  .ffn = "intermediate_size",
+                  .layers = "num_hidden_layers",
+                  .context = "max_position_embeddings",
+                  .heads = "num_attention_heads",
+                  .kv_heads = "num_key_value_heads",
+                  .head_dim = "head_dim"},
+                 config);
+  ReadRope(fields, problems, config);
+  fields.Number("rms_norm_eps", 1e-12, 1.0, config.norm_eps);
   fields.Choice("hidden_act", false, {"silu"});
   RefuseTrue(fields, "attention_bias");
   RefuseTrue(fields, "mlp_bias");
-  fields.Bool("tie_word_embeddings", shape.tied_head);
+  fields.Bool("tie_word_embeddings", config.tied_head);
   if (const json* value = fields.Find("quantization_config", false); value && !value->is_null()) {
     fields.Problem("quantization_config", "is set, expected weights that are not quantised");
   }
-  ReadEosIds(fields, shape.eos_ids);
-  ModelConfig config = LlamaConfig(shape, problems);
+  std::vector<int32_t> ends;
+  ReadEosIds(fields, ends);
+  CompleteLlama(ends, problems, config);
   if (!problems.empty()) return ProblemsError(problems);
   return config;
 }

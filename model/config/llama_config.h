@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "model/config/config.h"
+#include "model/config/config_fields.h"
 #include "nlohmann/json.hpp"
 
 namespace recollect::model {
@@ -25,21 +26,18 @@ struct Llama3Scaling {
 // Returns divisors [head_dim / 2] for kernels::RopeAngles.
 std::vector<double> RopeDivisors(const Llama3Scaling& scaling, double base, int head_dim);
 
-// The sizes and settings that both layouts contain.
-struct LlamaShape {
-  int64_t vocab_size = 0, d = 0, ffn = 0, context = 0;
-  int layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
-  double rope_base = 10000;
-  double norm_eps = 1e-5;
-  kernels::RopePairs rope_pairs = kernels::RopePairs::kHalves;
-  std::vector<double> rope_divisors;
-  bool tied_head = true;
-  std::vector<int32_t> eos_ids;  // where generation ends; the first is the end of text
+// The names that a layout has for the sizes that both layouts have.
+struct LlamaSizeNames {
+  const char *d, *ffn, *layers, *context, *heads, *kv_heads, *head_dim;
 };
+// Reads them, the last two only if they are there.
+void ReadLlamaSizes(Fields& fields, const LlamaSizeNames& names, ModelConfig& config);
 
-// Returns the family's config: attention over everything before in every layer, SwiGLU, no
-// landmarks. Collects in `problems` the values that are out of range.
-ModelConfig LlamaConfig(const LlamaShape& shape, std::vector<std::string>& problems);
+// Makes the family's config of what is read: attention over everything before in every layer,
+// SwiGLU, no landmarks. Generation ends at `ends`, of which the first is the end of text. Collects
+// in `problems` the values that are out of range.
+void CompleteLlama(const std::vector<int32_t>& ends, std::vector<std::string>& problems,
+                   ModelConfig& config);
 
 // Whether this config.json is of the Hugging Face layout (it has "model_type"), and not ours.
 bool IsHubConfig(const nlohmann::json& root);

@@ -1,6 +1,7 @@
 #include "model/weights/gguf_metadata.h"
 
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -69,88 +70,52 @@ absl::StatusOr<GgufValue> ReadValue(GgufCursor& cursor) {
   return value;
 }
 
-// How items are read that a getter returns as T: which types those are, and one of them.
+// Whether a getter returns items of this type as T, and how it calls them.
 template <typename T>
-struct Items;
+constexpr bool IsOf(GgufType type) {
+  const bool real = type == GgufType::kFloat32 || type == GgufType::kFloat64;
+  if constexpr (std::is_same_v<T, std::string_view>) return type == GgufType::kString;
+  if constexpr (std::is_same_v<T, bool>) return type == GgufType::kBool;
+  if constexpr (std::is_floating_point_v<T>) return real;
+  return !real && type != GgufType::kBool && type != GgufType::kString;
+}
+template <typename T>
+constexpr const char* kName = std::is_same_v<T, std::string_view> ? "string"
+                              : std::is_same_v<T, bool>           ? "bool"
+                              : std::is_floating_point_v<T>       ? "float"
+                                                                  : "integer";
 
-template <>
-struct Items<int64_t> {
-  static constexpr const char* kName = "integer";
-  static bool Has(GgufType type) {
-    return type != GgufType::kFloat32 && type != GgufType::kFloat64 && type != GgufType::kBool &&
-           type != GgufType::kString;
-  }
-  template <typename T>
-  static absl::StatusOr<int64_t> ReadAs(GgufCursor& cursor) {
-    ASSIGN_OR_RETURN(const T item, cursor.Read<T>());
+template <typename T, typename Stored>
+absl::StatusOr<T> ReadAs(GgufCursor& cursor) {
+  ASSIGN_OR_RETURN(const Stored item, cursor.Read<Stored>());
+  if constexpr (std::is_same_v<T, int64_t>) {
     if (!std::in_range<int64_t>(item)) {
       return absl::InvalidArgumentError(
           absl::StrCat(item, ", limit ", std::numeric_limits<int64_t>::max()));
     }
-    return static_cast<int64_t>(item);
   }
-  static absl::StatusOr<int64_t> Read(GgufType type, GgufCursor& cursor) {
-    switch (type) {
-      case GgufType::kUint8:
-        return ReadAs<uint8_t>(cursor);
-      case GgufType::kInt8:
-        return ReadAs<int8_t>(cursor);
-      case GgufType::kUint16:
-        return ReadAs<uint16_t>(cursor);
-      case GgufType::kInt16:
-        return ReadAs<int16_t>(cursor);
-      case GgufType::kUint32:
-        return ReadAs<uint32_t>(cursor);
-      case GgufType::kInt32:
-        return ReadAs<int32_t>(cursor);
-      case GgufType::kUint64:
-        return ReadAs<uint64_t>(cursor);
-      default:  // Has
-        return ReadAs<int64_t>(cursor);
-    }
-  }
-};
+  return static_cast<T>(item);
+}
 
-template <>
-struct Items<double> {
-  static constexpr const char* kName = "float";
-  static bool Has(GgufType type) {
-    return type == GgufType::kFloat32 || type == GgufType::kFloat64;
-  }
-  static absl::StatusOr<double> Read(GgufType type, GgufCursor& cursor) {
-    if (type == GgufType::kFloat64) return cursor.Read<double>();
-    ASSIGN_OR_RETURN(const float item, cursor.Read<float>());
-    return item;
-  }
-};
-
-template <>
-struct Items<float> : Items<double> {
-  static absl::StatusOr<float> Read(GgufType type, GgufCursor& cursor) {
-    ASSIGN_OR_RETURN(const double item, Items<double>::Read(type, cursor));
-    return static_cast<float>(item);
-  }
-};
-
-template <>
-struct Items<bool> {
-  static constexpr const char* kName = "bool";
-  static bool Has(GgufType type) { return type == GgufType::kBool; }
-  static absl::StatusOr<bool> Read(GgufType, GgufCursor& cursor) {
+// REQUIRES: IsOf<T>(type).
+template <typename T>
+absl::StatusOr<T> ReadItem(GgufType type, GgufCursor& cursor) {
+  if constexpr (std::is_same_v<T, std::string_view>) {
+    return cursor.ReadString();
+  } else if constexpr (std::is_same_v<T, bool>) {
     ASSIGN_OR_RETURN(const uint8_t item, cursor.Read<uint8_t>());
     if (item > 1) return absl::InvalidArgumentError(absl::StrCat(item, ", expected 0 or 1"));
     return item == 1;
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return type == GgufType::kFloat64 ? ReadAs<T, double>(cursor) : ReadAs<T, float>(cursor);
+  } else {
+    constexpr absl::StatusOr<T> (*kReaders[])(GgufCursor&) = {
+        ReadAs<T, uint8_t>,  ReadAs<T, int8_t>,   ReadAs<T, uint16_t>, ReadAs<T, int16_t>,
+        ReadAs<T, uint32_t>, ReadAs<T, int32_t>,  nullptr,             nullptr,
+        nullptr,             nullptr,             ReadAs<T, uint64_t>, ReadAs<T, int64_t>};
+    return kReaders[static_cast<size_t>(type)](cursor);
   }
-};
-
-template <>
-struct Items<std::string_view> {
-  static constexpr const char* kName = "string";
-  static bool Has(GgufType type) { return type == GgufType::kString; }
-  static absl::StatusOr<std::string_view> Read(GgufType, GgufCursor& cursor) {
-    return cursor.ReadString();
-  }
-};
+}
 
 using Values = std::map<std::string_view, GgufValue>;
 
@@ -159,11 +124,11 @@ absl::StatusOr<GgufValue> Find(const Values& values, std::string_view key, bool 
   const auto found = values.find(key);
   if (found == values.end()) return absl::NotFoundError(absl::StrCat("no key ", GgufQuoted(key)));
   const GgufValue& value = found->second;
-  if (value.is_array == is_array && Items<T>::Has(value.type)) return value;
+  if (value.is_array == is_array && IsOf<T>(value.type)) return value;
   constexpr const char* kArray[] = {"", "array of "};
   return absl::InvalidArgumentError(
       absl::StrCat(GgufQuoted(key), " is of type ", kArray[value.is_array ? 1 : 0],
-                   TypeName(value.type), ", expected ", kArray[is_array ? 1 : 0], Items<T>::kName));
+                   TypeName(value.type), ", expected ", kArray[is_array ? 1 : 0], kName<T>));
 }
 
 // Items are read with their bounds once more: somebody may have written to the file meanwhile.
@@ -174,7 +139,7 @@ absl::StatusOr<std::vector<T>> GetItems(const Values& values, std::string_view k
   std::vector<T> items;
   items.reserve(value.count);
   for (uint64_t i = 0; i < value.count; ++i) {
-    absl::StatusOr<T> item = Items<T>::Read(value.type, cursor);
+    absl::StatusOr<T> item = ReadItem<T>(value.type, cursor);
     if (!item.ok()) {
       return Annotate(item.status(),
                       is_array ? absl::StrCat(GgufQuoted(key), "[", i, "]") : GgufQuoted(key));

@@ -66,38 +66,6 @@ absl::Status CheckPlace(const GgufTensor& tensor, uint64_t data_bytes, uint64_t 
   return absl::OkStatus();
 }
 
-// The tensors fill the data but for what aligns them: overlaps and gaps both mean a broken writer.
-absl::Status CheckCoverage(const std::vector<GgufTensor>& tensors, uint64_t data_bytes,
-                           uint64_t alignment) {
-  std::vector<const GgufTensor*> order;
-  for (const GgufTensor& tensor : tensors) order.push_back(&tensor);
-  // Among equal offsets the empty ones come first; they overlap nothing.
-  std::sort(order.begin(), order.end(), [](const GgufTensor* a, const GgufTensor* b) {
-    return std::pair(a->offset, a->info.bytes) < std::pair(b->offset, b->info.bytes);
-  });
-  uint64_t end = 0;
-  std::string previous;
-  for (const GgufTensor* tensor : order) {
-    const std::string name = GgufQuoted(tensor->name);
-    if (tensor->offset < end) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "tensors ", previous, " and ", name, " overlap by ", end - tensor->offset, " bytes"));
-    }
-    if (tensor->offset > RoundUp(end, alignment)) {
-      return absl::InvalidArgumentError(absl::StrCat(tensor->offset - RoundUp(end, alignment),
-                                                     " bytes before tensor ", name,
-                                                     " belong to no tensor"));
-    }
-    end = tensor->offset + static_cast<uint64_t>(tensor->info.bytes);
-    previous = name;
-  }
-  if (data_bytes > RoundUp(end, alignment)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the tensors take ", end, " bytes of data, the file has ", data_bytes));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::Status GgufPart::Read() {
@@ -118,8 +86,11 @@ absl::Status GgufPart::Place(const std::vector<GgufTensor>& directory, uint64_t 
   // A file without data need not have what would align it.
   const uint64_t data_begin = std::min(RoundUp(header_bytes, alignment), size);
   const uint64_t data_bytes = size - data_begin;
+  std::vector<TensorPlace> places;
   for (const GgufTensor& tensor : directory) {
     RETURN_IF_ERROR(CheckPlace(tensor, data_bytes, alignment));
+    places.push_back({GgufQuoted(tensor.name), tensor.offset,
+                      static_cast<uint64_t>(tensor.info.bytes)});
   }
   // Of two tensors with one name, that is what the message says, not that they overlap.
   for (const GgufTensor& tensor : directory) {
@@ -130,7 +101,7 @@ absl::Status GgufPart::Place(const std::vector<GgufTensor>& directory, uint64_t 
     }
     entry->second.data = file.bytes().data() + data_begin + tensor.offset;
   }
-  return CheckCoverage(directory, data_bytes, alignment);
+  return CheckCoverage(std::move(places), data_bytes, alignment);
 }
 
 absl::StatusOr<std::unique_ptr<GgufPart>> GgufPart::Open(const std::string& path) {

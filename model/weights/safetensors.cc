@@ -122,36 +122,12 @@ absl::Status SafetensorsFile::ReadHeader() {
     tensors_.emplace(name, std::move(info));
   }
   if (!problems.empty()) return ProblemsError(problems);
-  return CheckCoverage(data, data_bytes);
-}
-
-// The tensors fill the data exactly: overlaps and gaps both mean a broken writer.
-absl::Status SafetensorsFile::CheckCoverage(const std::byte* data, uint64_t data_bytes) const {
-  std::vector<std::pair<const TensorInfo*, const std::string*>> order;
-  for (const auto& [name, info] : tensors_) order.emplace_back(&info, &name);
-  // Among equal starts the empty ones come first; they overlap nothing.
-  std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.first->data, a.first->bytes) < std::pair(b.first->data, b.first->bytes);
-  });
-  const std::byte* end = data;
-  const std::string* previous = nullptr;
-  for (const auto& [info, name] : order) {
-    if (info->data < end) {
-      return absl::InvalidArgumentError(absl::StrCat("tensors ", *previous, " and ", *name,
-                                                     " overlap by ", end - info->data, " bytes"));
-    }
-    if (info->data > end) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(info->data - end, " bytes before tensor ", *name, " belong to no tensor"));
-    }
-    end = info->data + info->bytes;
-    previous = name;
+  std::vector<TensorPlace> places;
+  for (const auto& [name, info] : tensors_) {
+    places.push_back(
+        {name, static_cast<uint64_t>(info.data - data), static_cast<uint64_t>(info.bytes)});
   }
-  if (end != data + data_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("the header describes ", end - data,
-                                                   " bytes of data, the file has ", data_bytes));
-  }
-  return absl::OkStatus();
+  return CheckCoverage(std::move(places), data_bytes, /*alignment=*/1);
 }
 
 absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {

@@ -4,8 +4,6 @@
 #ifndef RECOLLECT_MODEL_WEIGHTS_SAFETENSORS_H_
 #define RECOLLECT_MODEL_WEIGHTS_SAFETENSORS_H_
 
-#include <cstddef>
-#include <cstdint>
 #include <map>
 #include <string>
 
@@ -28,7 +26,6 @@ class SafetensorsFile final : public TensorFile {
  private:
   SafetensorsFile() = default;
   absl::Status ReadHeader();
-  absl::Status CheckCoverage(const std::byte* data, uint64_t data_bytes) const;
 
   MappedFile file_;
   std::map<std::string, TensorInfo> tensors_;

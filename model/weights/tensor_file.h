@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -46,6 +47,16 @@ class TensorFile {
     return {tensors().at(name)};
   }
 };
+
+// Where a tensor's data is in the data of its file; the name as messages show it.
+struct TensorPlace {
+  std::string name;
+  uint64_t offset = 0, bytes = 0;
+};
+// Returns INVALID_ARGUMENT, naming the tensors, unless they fill the data but for what aligns them:
+// overlaps and gaps both mean a broken writer. REQUIRES: each lies within the data.
+absl::Status CheckCoverage(std::vector<TensorPlace> places, uint64_t data_bytes,
+                           uint64_t alignment);
 
 }  // namespace recollect::model
 

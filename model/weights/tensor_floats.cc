@@ -3,8 +3,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <functional>
-#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "base/numeric/bf16.h"
@@ -88,23 +86,6 @@ absl::Status DecodeFloats(std::string_view dtype, const std::byte* data, int64_t
         absl::StrCat("dtype ", std::string(dtype), ", expected F32, BF16, F16 or a block format"));
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<float>> TensorFile::ReadFloats(const std::string& name) const {
-  const auto found = tensors().find(name);
-  if (found == tensors().end()) return absl::NotFoundError(absl::StrCat("no tensor ", name));
-  const std::vector<int64_t>& shape = found->second.shape;
-  const auto numbers = [](const std::vector<int64_t>& sizes) {
-    return std::reduce(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<int64_t>());
-  };
-  std::vector<float> values(static_cast<size_t>(found->second.integers() ? 0 : numbers(shape)));
-  float* out = values.data();
-  for (const TensorInfo& part : Parts(name)) {
-    const int64_t count = part.integers() ? 0 : numbers(part.shape);
-    RETURN_IF_ERROR(Annotate(DecodeFloats(part.dtype, part.data, count, out), name));
-    out += count;
-  }
-  return values;
 }
 
 absl::Status CheckFinite(std::span<const float> values, int64_t first, const std::string& name) {

@@ -29,12 +29,13 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "bench/kernels/ceilings.h"
-#include "bench/model/arguments.h"
 #include "bench/model/mounted.h"
 #include "bench/model/sequences.h"
 #include "bench/model/touched.h"
@@ -47,6 +48,44 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kPromptRows = model::LayerState::kMaxAppend;
+
+struct Arguments {
+  std::vector<std::string> configs;
+  std::vector<int64_t> dilations = {1, 4, 16, 64};
+  std::vector<int64_t> lengths = {1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18};
+  int batch = 4;
+  double seconds = 0.3, state_gib = 6, minutes = 6;
+  std::string json;
+};
+
+// Exits with the usage if the arguments are wrong. Lengths ascend; without --config the files of
+// bench/model/configs are taken, by name.
+Arguments Parse(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app("Counts and times what a token of each family reads.");
+  app.add_option("--config", arguments.configs)->allow_extra_args(false);
+  app.add_option("--dilations", arguments.dilations)->delimiter(',');
+  app.add_option("--lengths", arguments.lengths)->delimiter(',');
+  app.add_option("--batch", arguments.batch)->check(CLI::PositiveNumber);
+  app.add_option("--seconds", arguments.seconds);
+  app.add_option("--state-gib", arguments.state_gib);
+  app.add_option("--minutes", arguments.minutes);
+  app.add_option("--json", arguments.json);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    std::exit(app.exit(error));
+  }
+  if (arguments.configs.empty()) {
+    for (const auto& entry :
+         std::filesystem::directory_iterator(RECOLLECT_SOURCE_DIR "/bench/model/configs")) {
+      arguments.configs.push_back(entry.path());
+    }
+    std::sort(arguments.configs.begin(), arguments.configs.end());
+  }
+  std::sort(arguments.lengths.begin(), arguments.lengths.end());
+  return arguments;
+}
 
 // The config's model with random weights, in the number format a service would choose.
 std::unique_ptr<model::CpuModel> LoadRandom(const std::string& path) {

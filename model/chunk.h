@@ -27,8 +27,8 @@ struct Retrieved {
   std::vector<float> weights;  // softmax over the selected scores
 };
 
-// Of chunks that have K, V of `width` numbers a row for several layers, one behind the other, those
-// of one layer.
+// Returns one layer's K, V of chunks that have them for several layers, one behind the other, in
+// rows of `width` numbers.
 inline std::vector<kernels::MemoryView> OfLayer(std::vector<kernels::MemoryView> chunks,
                                                 int64_t layer, int64_t width) {
   for (kernels::MemoryView& view : chunks) {

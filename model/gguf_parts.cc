@@ -4,41 +4,27 @@
 #include <string_view>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace recollect::model {
 namespace {
 
+constexpr std::string_view kForm = "-00001-of-00003.gguf";  // with any digits
 constexpr size_t kDigits = 5;
-
-// Takes text of a known size from the end.
-std::string_view TakeLast(std::string_view& text, size_t size) {
-  const std::string_view last = text.substr(text.size() - std::min(size, text.size()));
-  text.remove_suffix(last.size());
-  return last;
-}
-
-std::optional<int64_t> TakeNumber(std::string_view& text) {
-  const std::string_view digits = TakeLast(text, kDigits);
-  int64_t number = 0;
-  const bool read = digits.size() == kDigits &&
-                    std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit) &&
-                    absl::SimpleAtoi(absl::string_view(digits.data(), digits.size()), &number);
-  return read ? std::optional(number) : std::nullopt;
-}
 
 }  // namespace
 
 std::optional<GgufPartName> ParseGgufPartName(const std::string& path) {
-  std::string_view rest = path;
-  if (TakeLast(rest, 5) != ".gguf") return std::nullopt;
-  const std::optional<int64_t> count = TakeNumber(rest);
-  if (!count.has_value() || TakeLast(rest, 4) != "-of-") return std::nullopt;
-  const std::optional<int64_t> part = TakeNumber(rest);
-  if (!part.has_value() || TakeLast(rest, 1) != "-") return std::nullopt;
-  if (*part < 1 || *part > *count) return std::nullopt;
-  return GgufPartName{std::string(rest), *part, *count};
+  if (path.size() < kForm.size()) return std::nullopt;
+  const std::string end = path.substr(path.size() - kForm.size());
+  const auto fits = [](char form, char c) {
+    return absl::ascii_isdigit(form) ? absl::ascii_isdigit(c) : c == form;
+  };
+  if (!std::equal(kForm.begin(), kForm.end(), end.begin(), fits)) return std::nullopt;
+  GgufPartName name{.stem = path.substr(0, path.size() - kForm.size())};
+  name.part = std::stoll(end.substr(kForm.find("00001"), kDigits));
+  name.count = std::stoll(end.substr(kForm.find("00003"), kDigits));
+  return name.part >= 1 && name.part <= name.count ? std::optional(name) : std::nullopt;
 }
 
 std::string GgufPartPath(const std::string& stem, int64_t part, int64_t count) {

@@ -37,11 +37,7 @@ LocalPatterns::LocalPatterns(std::vector<HeadPatterns> layers) : layers_(std::mo
 }
 
 LocalPatterns LocalPatterns::With(int64_t LocalPattern::*field, int64_t value) const {
-  std::vector<HeadPatterns> layers = layers_;
-  for (HeadPatterns& heads : layers) {
-    for (LocalPattern& pattern : heads) pattern.*field = value;
-  }
-  return LocalPatterns(std::move(layers)).WithContext(context_).WithBlocks(blocks_);
+  return With(field, LayerNumbers(layers_.size(), {value}));
 }
 
 LocalPatterns LocalPatterns::WithBlocks(const BlockChoice& blocks) const {

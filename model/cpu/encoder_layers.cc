@@ -1,6 +1,6 @@
-// Layers of the chunk encoders. Attention is bidirectional, over a row that stands for the block or the query
-// and the rows of its tokens. Where products are not in fp32, keys and values are in bf16, and
-// attention multiplies pairs of bf16 numbers where the CPU can, as over a layer's cache.
+// Layers of the chunk encoders. Attention is bidirectional, over a row that stands for the block or
+// the query and the rows of its tokens. Where products are not in fp32, keys and values are in
+// bf16, and attention multiplies pairs of bf16 numbers where the CPU can, as over a layer's cache.
 #include <algorithm>
 
 #include "kernels/cpu/convert.h"

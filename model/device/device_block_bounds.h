@@ -12,7 +12,7 @@
 
 namespace recollect::model {
 
-// Of the whole blocks of a cache that keeps every position, in fp32.
+// Covers the whole blocks of a cache that keeps every position, in fp32.
 class DeviceBlockBounds {
  public:
   // `width`: heads * head_dim.

@@ -13,23 +13,14 @@ using kernels::DeviceRows;
 
 namespace {
 
-std::vector<float> Widen(std::span<const Bf16> states) {
-  std::vector<float> wide(states.size());
+// Stored states in the number format of the products, in RAM; `wide` has what is not as it was.
+std::span<const std::byte> Converted(DType dtype, std::span<const Bf16> states,
+                                     std::vector<float>& wide) {
+  if (dtype == DType::kBf16) return std::as_bytes(states);
+  wide.resize(states.size());
   std::transform(states.begin(), states.end(), wide.begin(),
                  [](Bf16 value) { return value.ToFloat(); });
-  return wide;
-}
-
-// function(numbers, bytes) of stored states in the number format of the products, in RAM.
-template <typename Function>
-absl::Status WithOperand(DType dtype, std::span<const Bf16> states, Function function) {
-  if (dtype == DType::kBf16) {
-    return function(static_cast<const void*>(states.data()),
-                    static_cast<int64_t>(states.size_bytes()));
-  }
-  const std::vector<float> wide = Widen(states);
-  return function(static_cast<const void*>(wide.data()),
-                  static_cast<int64_t>(wide.size() * sizeof(float)));
+  return std::as_bytes(std::span(wide));
 }
 
 // Copies the rows of stored states one after the other to `to`, on the device.
@@ -42,11 +33,10 @@ absl::Status PlaceStates(DeviceContext& ctx, std::span<const StoredStates> chunk
       copies.push_back({chunk.staged->data(), to, chunk.staged->bytes()});
       to += chunk.staged->bytes();
     } else {
-      RETURN_IF_ERROR(WithOperand(ctx.dtype, chunk.states, [&](const void* numbers, int64_t bytes) {
-        absl::Status status = ctx.device.Upload(numbers, bytes, to);
-        to += bytes;
-        return status;
-      }));
+      std::vector<float> wide;
+      const std::span<const std::byte> numbers = Converted(ctx.dtype, chunk.states, wide);
+      RETURN_IF_ERROR(ctx.device.Upload(numbers.data(), std::ssize(numbers), to));
+      to += numbers.size();
     }
   }
   return ctx.Copy(copies);
@@ -92,11 +82,9 @@ absl::Status ScanKeys(DeviceContext& ctx, std::span<const StoredStates> chunks, 
 absl::StatusOr<std::vector<std::shared_ptr<kernels::DeviceBuffer>>> DeviceModel::StageStates(
     std::span<const std::span<const Bf16>> states) {
   std::vector<std::span<const std::byte>> arrays;
-  std::vector<std::vector<float>> wide;  // where products are in fp32
-  for (const std::span<const Bf16> chunk : states) {
-    arrays.push_back(ctx_->dtype == DType::kBf16
-                         ? std::as_bytes(chunk)
-                         : std::as_bytes(std::span(wide.emplace_back(Widen(chunk)))));
+  std::vector<std::vector<float>> wide(states.size());
+  for (size_t i = 0; i < states.size(); ++i) {
+    arrays.push_back(Converted(ctx_->dtype, states[i], wide[i]));
   }
   return ctx_->device.UploadAllAsync(arrays);
 }

@@ -56,7 +56,7 @@ class BpeTokenizer final : public Tokenizer {
   PreTokenSplitter splitter_;
   std::array<int32_t, 256> byte_ids_;
   BpeMerges merges_;
-  // What is one token as a whole pre-token: most of any text, found without merging.
+  // Words that are one token as a whole pre-token: most of any text, found without merging.
   absl::flat_hash_map<ShortWord, int32_t> short_words_;
   TokenIds long_words_;
 };

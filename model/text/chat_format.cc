@@ -8,19 +8,14 @@
 namespace recollect::model {
 namespace {
 
-constexpr std::string_view kNames[] = {"chatml",  "llama3", "qwen",  "gemma",
-                                       "mistral", "llama2", "zephyr"};
-
 ChatFormat ChatMl() {
-  ChatFormat format;
-  format.name = "chatml";
-  format.controls = {"<|im_start|>", "<|im_end|>"};
-  format.ends = {"<|im_end|>", "<|endoftext|>"};
-  format.system = {"<|im_start|>system\n", "<|im_end|>\n"};
-  format.user = {"<|im_start|>user\n", "<|im_end|>\n"};
-  format.assistant = {"<|im_start|>assistant\n", "<|im_end|>\n"};
-  format.opening = "<|im_start|>assistant\n";
-  return format;
+  return {.name = "chatml",
+          .controls = {"<|im_start|>", "<|im_end|>"},
+          .ends = {"<|im_end|>", "<|endoftext|>"},
+          .system = {"<|im_start|>system\n", "<|im_end|>\n"},
+          .user = {"<|im_start|>user\n", "<|im_end|>\n"},
+          .assistant = {"<|im_start|>assistant\n", "<|im_end|>\n"},
+          .opening = "<|im_start|>assistant\n"};
 }
 
 std::string WholeSystem(const ChatFormat& format, std::string_view content) {
@@ -36,48 +31,42 @@ ChatFormat Qwen() {
 }
 
 ChatFormat Llama3() {
-  ChatFormat format;
-  format.name = "llama3";
-  format.controls = {"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"};
-  format.ends = {"<|eot_id|>", "<|end_of_text|>", "<|eom_id|>"};
-  format.begins = true;
-  format.system = {"<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>"};
-  format.user = {"<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>"};
-  format.assistant = {"<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"};
-  format.opening = "<|start_header_id|>assistant<|end_header_id|>\n\n";
-  format.trims = true;
-  return format;
+  return {.name = "llama3",
+          .controls = {"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"},
+          .ends = {"<|eot_id|>", "<|end_of_text|>", "<|eom_id|>"},
+          .begins = true,
+          .system = {"<|start_header_id|>system<|end_header_id|>\n\n", "<|eot_id|>"},
+          .user = {"<|start_header_id|>user<|end_header_id|>\n\n", "<|eot_id|>"},
+          .assistant = {"<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>"},
+          .opening = "<|start_header_id|>assistant<|end_header_id|>\n\n",
+          .trims = true};
 }
 
 ChatFormat Gemma() {
-  ChatFormat format;
-  format.name = "gemma";
-  format.controls = {"<start_of_turn>", "<end_of_turn>"};
-  format.ends = {"<end_of_turn>", "<eos>"};
-  format.begins = true;
-  format.system = {"", "\n\n"};
-  format.user = {"<start_of_turn>user\n", "<end_of_turn>\n"};
-  format.assistant = {"<start_of_turn>model\n", "<end_of_turn>\n"};
-  format.opening = "<start_of_turn>model\n";
-  format.takes_system = false;
-  format.alternates = true;
-  format.trims = true;
-  return format;
+  return {.name = "gemma",
+          .controls = {"<start_of_turn>", "<end_of_turn>"},
+          .ends = {"<end_of_turn>", "<eos>"},
+          .begins = true,
+          .system = {"", "\n\n"},
+          .user = {"<start_of_turn>user\n", "<end_of_turn>\n"},
+          .assistant = {"<start_of_turn>model\n", "<end_of_turn>\n"},
+          .opening = "<start_of_turn>model\n",
+          .takes_system = false,
+          .alternates = true,
+          .trims = true};
 }
 
 ChatFormat Mistral() {
-  ChatFormat format;
-  format.name = "mistral";
-  format.controls = {"</s>"};
-  format.marks = {"[INST]", "[/INST]"};
-  format.ends = {"</s>"};
-  format.begins = true;
-  format.system = {"", "\n\n"};
-  format.user = {"[INST] ", " [/INST]"};
-  format.assistant = {"", "</s>"};
-  format.takes_system = false;
-  format.alternates = true;
-  return format;
+  return {.name = "mistral",
+          .controls = {"</s>"},
+          .marks = {"[INST]", "[/INST]"},
+          .ends = {"</s>"},
+          .begins = true,
+          .system = {"", "\n\n"},
+          .user = {"[INST] ", " [/INST]"},
+          .assistant = {"", "</s>"},
+          .takes_system = false,
+          .alternates = true};
 }
 
 // Each of a user's messages begins with the begin token.
@@ -95,16 +84,14 @@ ChatFormat Llama2() {
 }
 
 ChatFormat Zephyr() {
-  ChatFormat format;
-  format.name = "zephyr";
-  format.controls = {"</s>"};
-  format.marks = {"<|system|>", "<|user|>", "<|assistant|>"};
-  format.ends = {"</s>"};
-  format.system = {"<|system|>\n", "</s>\n"};
-  format.user = {"<|user|>\n", "</s>\n"};
-  format.assistant = {"<|assistant|>\n", "</s>\n"};
-  format.opening = "<|assistant|>\n";
-  return format;
+  return {.name = "zephyr",
+          .controls = {"</s>"},
+          .marks = {"<|system|>", "<|user|>", "<|assistant|>"},
+          .ends = {"</s>"},
+          .system = {"<|system|>\n", "</s>\n"},
+          .user = {"<|user|>\n", "</s>\n"},
+          .assistant = {"<|assistant|>\n", "</s>\n"},
+          .opening = "<|assistant|>\n"};
 }
 
 // A Jinja text in the two forms in which it is looked at.
@@ -259,16 +246,16 @@ std::optional<ChatFormat> RecognizeZephyr(const JinjaText& jinja) {
 
 }  // namespace
 
-std::span<const std::string_view> ChatFormatNames() { return kNames; }
+std::span<const std::string_view> ChatFormatNames() {
+  static constexpr std::string_view kNames[] = {"chatml",  "llama3", "qwen",  "gemma",
+                                                "mistral", "llama2", "zephyr"};
+  return kNames;
+}
 
 std::optional<ChatFormat> NamedChatFormat(std::string_view name) {
-  if (name == "chatml") return ChatMl();
-  if (name == "llama3") return Llama3();
-  if (name == "qwen") return Qwen();
-  if (name == "gemma") return Gemma();
-  if (name == "mistral") return Mistral();
-  if (name == "llama2") return Llama2();
-  if (name == "zephyr") return Zephyr();
+  for (auto* make : {ChatMl, Llama3, Qwen, Gemma, Mistral, Llama2, Zephyr}) {
+    if (ChatFormat format = make(); format.name == name) return format;
+  }
   return std::nullopt;
 }
 

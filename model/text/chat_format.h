@@ -22,12 +22,13 @@ struct ChatFormat {
   std::string_view name;
   std::vector<std::string_view> controls;  // the control tokens that occur below
   // Marks that are control tokens where the tokenizer has them, and else text.
-  std::vector<std::string_view> marks;
+  std::vector<std::string_view> marks = {};
   std::vector<std::string_view> ends;  // tokens that end an answer, the first one in `assistant`
   bool begins = false;                 // with the tokenizer's begin token
-  ChatAround system, user, assistant;
-  std::string default_system;  // a whole message, put where a conversation has no system message
-  std::string opening;         // of the answer
+  ChatAround system = {}, user = {}, assistant = {};
+  std::string default_system =
+      {};                    // a whole message, put where a conversation has no system message
+  std::string opening = {};  // of the answer
   // A system message, with its texts around it, is put in front of the first user's content.
   bool system_in_user = false;
   bool takes_system = true;

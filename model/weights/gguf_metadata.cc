@@ -109,10 +109,18 @@ absl::StatusOr<T> ReadItem(GgufType type, GgufCursor& cursor) {
   } else if constexpr (std::is_floating_point_v<T>) {
     return type == GgufType::kFloat64 ? ReadAs<T, double>(cursor) : ReadAs<T, float>(cursor);
   } else {
-    constexpr absl::StatusOr<T> (*kReaders[])(GgufCursor&) = {
-        ReadAs<T, uint8_t>,  ReadAs<T, int8_t>,   ReadAs<T, uint16_t>, ReadAs<T, int16_t>,
-        ReadAs<T, uint32_t>, ReadAs<T, int32_t>,  nullptr,             nullptr,
-        nullptr,             nullptr,             ReadAs<T, uint64_t>, ReadAs<T, int64_t>};
+    constexpr absl::StatusOr<T> (*kReaders[])(GgufCursor&) = {ReadAs<T, uint8_t>,
+                                                              ReadAs<T, int8_t>,
+                                                              ReadAs<T, uint16_t>,
+                                                              ReadAs<T, int16_t>,
+                                                              ReadAs<T, uint32_t>,
+                                                              ReadAs<T, int32_t>,
+                                                              nullptr,
+                                                              nullptr,
+                                                              nullptr,
+                                                              nullptr,
+                                                              ReadAs<T, uint64_t>,
+                                                              ReadAs<T, int64_t>};
     return kReaders[static_cast<size_t>(type)](cursor);
   }
 }

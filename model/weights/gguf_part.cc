@@ -89,8 +89,8 @@ absl::Status GgufPart::Place(const std::vector<GgufTensor>& directory, uint64_t 
   std::vector<TensorPlace> places;
   for (const GgufTensor& tensor : directory) {
     RETURN_IF_ERROR(CheckPlace(tensor, data_bytes, alignment));
-    places.push_back({GgufQuoted(tensor.name), tensor.offset,
-                      static_cast<uint64_t>(tensor.info.bytes)});
+    places.push_back(
+        {GgufQuoted(tensor.name), tensor.offset, static_cast<uint64_t>(tensor.info.bytes)});
   }
   // Of two tensors with one name, that is what the message says, not that they overlap.
   for (const GgufTensor& tensor : directory) {

@@ -61,7 +61,8 @@ void ReadSizes(const GgufFile& file, Fields& keys, ModelConfig& config) {
 }
 
 // Divisors that the file has as a tensor, as LLaMA 3's files do.
-void ReadFrequencies(const GgufFile& file, std::vector<std::string>& problems, ModelConfig& config) {
+void ReadFrequencies(const GgufFile& file, std::vector<std::string>& problems,
+                     ModelConfig& config) {
   const TensorInfo& info = file.tensors().at(kFrequencies);
   if (info.shape != std::vector<int64_t>{config.head_dim / 2}) {
     problems.push_back(absl::StrCat(kFrequencies, " is ", ShapeText(info.shape),

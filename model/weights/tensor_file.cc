@@ -42,9 +42,8 @@ absl::Status CheckCoverage(std::vector<TensorPlace> places, uint64_t data_bytes,
                                                      " overlap by ", end - offset, " bytes"));
     }
     if (offset > RoundUp(end, alignment)) {
-      return absl::InvalidArgumentError(absl::StrCat(offset - RoundUp(end, alignment),
-                                                     " bytes before tensor ", name,
-                                                     " belong to no tensor"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          offset - RoundUp(end, alignment), " bytes before tensor ", name, " belong to no tensor"));
     }
     end = offset + bytes;
     previous = name;

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "model/weights/weights_reader.h"
+#include "model/weights/tensor_floats.h"
 
 namespace recollect::model {
 

@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 #include "kernels/cuda/cuda_math.h"
-#include "model/weights/weights_reader.h"
+#include "model/weights/tensor_floats.h"
 
 namespace recollect::model {
 namespace {

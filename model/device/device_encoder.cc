@@ -123,7 +123,7 @@ absl::Status PlaceLandmarks(DeviceContext& ctx, const EncoderTables& tables) {
     RETURN_IF_ERROR(tables.lift.Run(ctx.device, tables.tables));
     RETURN_IF_ERROR(ctx.RmsNorm(tables.landmarks, count, nullptr, ctx.config.norm_eps, normed));
     RETURN_IF_ERROR(
-        ctx.Product(ctx.weights.encoder.carry_proj, normed, count, tables.carried, /*add=*/true));
+        ctx.Product(*ctx.weights.encoder.carry_proj, normed, count, tables.carried, /*add=*/true));
   }
   return tables.place.Run(ctx.device, tables.tables);
 }
@@ -168,7 +168,7 @@ absl::StatusOr<std::vector<EncodedChunk>> TakeChunks(DeviceContext& ctx,
     keys = tables.projected;
     ASSIGN_OR_RETURN(const DeviceRows operand,
                      ctx.AsOperand(kRounded, tables.landmarks, count * d));
-    RETURN_IF_ERROR(ctx.Product(ctx.weights.encoder.landmark_proj, operand, count, keys));
+    RETURN_IF_ERROR(ctx.Product(*ctx.weights.encoder.landmark_proj, operand, count, keys));
     RETURN_IF_ERROR(ctx.device.Run(kernels::RmsNormOp{.sizes = {.rows = count, .width = d_r},
                                                       .x = keys,
                                                       .eps = ctx.config.norm_eps,

@@ -49,15 +49,15 @@ absl::StatusOr<GcaTables> BuildGca(const DeviceContext& ctx,
   return gca;
 }
 
-absl::Status RunGca(DeviceContext& ctx, const DeviceLayer& weights, const GcaTables& gca,
+absl::Status RunGca(DeviceContext& ctx, const DeviceGca& weights, const GcaTables& gca,
                     const DeviceCall& call, const float* a, float* sum) {
   const int64_t inner = ctx.config.inner(), rows = call.rows;
   ASSIGN_OR_RETURN(const DeviceRows normed, ctx.Operand(kNormed, rows * ctx.config.d));
   ASSIGN_OR_RETURN(float* const queries, ctx.Floats(kKeys, rows * inner));
   ASSIGN_OR_RETURN(float* const read, ctx.Floats(kValues, rows * inner));
   ASSIGN_OR_RETURN(void* const workspace, ctx.Bytes(kWorkspace, gca.plan.workspace_bytes));
-  RETURN_IF_ERROR(ctx.RmsNorm(a, rows, weights.gca_norm, weights.gca_norm_eps, normed));
-  RETURN_IF_ERROR(ctx.Product(weights.gca_q_proj, normed, rows, queries));
+  RETURN_IF_ERROR(ctx.RmsNorm(a, rows, weights.norm, weights.norm_eps, normed));
+  RETURN_IF_ERROR(ctx.Product(weights.q_proj, normed, rows, queries));
   ASSIGN_OR_RETURN(const DeviceRows q, ctx.AsOperand(kRounded, queries, rows * inner));
   // Rows that read nothing keep zeros.
   RETURN_IF_ERROR(ctx.device.Run(kernels::ZeroOp{read, rows * inner * int64_t{sizeof(float)}}));
@@ -72,7 +72,7 @@ absl::Status RunGca(DeviceContext& ctx, const DeviceLayer& weights, const GcaTab
                                     .workspace = workspace,
                                     .out = read}));
   ASSIGN_OR_RETURN(const DeviceRows operand, ctx.AsOperand(kRounded, read, rows * inner));
-  return ctx.Product(weights.gca_out_proj, operand, rows, sum, /*add=*/true);
+  return ctx.Product(weights.out_proj, operand, rows, sum, /*add=*/true);
 }
 
 }  // namespace recollect::model

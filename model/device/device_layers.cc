@@ -71,7 +71,7 @@ absl::Status RunLayer(DeviceContext& ctx, int layer, const RunRows& mixer, const
   const int64_t numbers = call.rows * ctx.config.d;
   RETURN_IF_ERROR(RunMixer(ctx, layer, mixer, call, h));
   const float* ffn_input = h;
-  if (weights.gca_norm != nullptr && gca.count > 0) {
+  if (weights.gca && gca.count > 0) {
     float* sum = h;
     if (ctx.config.gca_residual == GcaResidual::kBypass) {
       // The memory reaches the residual stream through the FFN only.
@@ -80,7 +80,7 @@ absl::Status RunLayer(DeviceContext& ctx, int layer, const RunRows& mixer, const
       RETURN_IF_ERROR(ctx.device.Run(kernels::AddOp{h, numbers, sum}));
       ffn_input = sum;
     }
-    RETURN_IF_ERROR(RunGca(ctx, weights, gca, call, h, sum));
+    RETURN_IF_ERROR(RunGca(ctx, *weights.gca, gca, call, h, sum));
   }
   return RunFfn(ctx, weights.ffn, ctx.config.parts(layer).ffn, ctx.config.norm_eps, ffn_input,
                 call.rows, h);

@@ -204,7 +204,7 @@ struct GcaTables {
 absl::StatusOr<GcaTables> BuildGca(const DeviceContext& ctx,
                                    std::span<const DeviceSegment> segments, DeviceCall& call);
 // Computes sum += GCA(RMS(a)). Rows that read nothing add zeros.
-absl::Status RunGca(DeviceContext& ctx, const DeviceLayer& weights, const GcaTables& gca,
+absl::Status RunGca(DeviceContext& ctx, const DeviceGca& weights, const GcaTables& gca,
                     const DeviceCall& call, const float* a, float* sum);
 
 // Computes h += FFN(RMS(x)).

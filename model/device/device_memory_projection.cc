@@ -49,7 +49,7 @@ absl::Status ScanKeys(DeviceContext& ctx, std::span<const StoredStates> chunks, 
   const auto count = static_cast<int64_t>(chunks.size());
   ASSIGN_OR_RETURN(float* const gates, ctx.Floats(kProjected, rows * width));
   ASSIGN_OR_RETURN(float* const state, ctx.Floats(kState, count * width));
-  RETURN_IF_ERROR(ctx.Product(ctx.weights.memory_gate_proj, input, rows, gates));
+  RETURN_IF_ERROR(ctx.Product(*ctx.weights.memory.gate_proj, input, rows, gates));
   RETURN_IF_ERROR(ctx.device.Run(kernels::ZeroOp{state, count * width * int64_t{sizeof(float)}}));
   std::vector<kernels::GatedScanSegment> segments;
   int64_t row = 0;
@@ -100,9 +100,9 @@ absl::StatusOr<std::vector<DeviceMemory>> DeviceModel::ProjectMemory(
   RETURN_IF_ERROR(PlaceStates(ctx, chunks, static_cast<std::byte*>(input.data)));
   ASSIGN_OR_RETURN(float* const keys, ctx.Floats(kKeys, rows * width));
   ASSIGN_OR_RETURN(float* const values, ctx.Floats(kValues, rows * width));
-  RETURN_IF_ERROR(ctx.Product(ctx.weights.memory_k_proj, input, rows, keys));
-  RETURN_IF_ERROR(ctx.Product(ctx.weights.memory_v_proj, input, rows, values));
-  if (ctx.weights.memory_gate_proj) RETURN_IF_ERROR(ScanKeys(ctx, chunks, rows, input, keys));
+  RETURN_IF_ERROR(ctx.Product(ctx.weights.memory.k_proj, input, rows, keys));
+  RETURN_IF_ERROR(ctx.Product(ctx.weights.memory.v_proj, input, rows, values));
+  if (ctx.weights.memory.gate_proj) RETURN_IF_ERROR(ScanKeys(ctx, chunks, rows, input, keys));
   std::vector<DeviceMemory> memories;
   int64_t row = 0;
   for (const StoredStates& chunk : chunks) {

@@ -118,13 +118,13 @@ absl::Status DeviceModel::Queries(int group, std::span<const float* const> rows,
   DeviceContext& ctx = *ctx_;
   const auto count = static_cast<int64_t>(rows.size());
   if (count == 0) return absl::OkStatus();
-  const DeviceQuery& weights = ctx.weights.queries[static_cast<size_t>(group)];
+  const auto& weights = ctx.weights.queries[static_cast<size_t>(group)];
   ASSIGN_OR_RETURN(const float* const h, ctx.Gather(rows));
   ASSIGN_OR_RETURN(float* const queries, ctx.Floats(kProjected, count * ctx.config.d_r));
   if (weights.proj) {
     ASSIGN_OR_RETURN(const DeviceRows normed, ctx.Operand(kNormed, count * ctx.config.d));
     RETURN_IF_ERROR(ctx.RmsNorm(h, count, weights.norm, ctx.config.norm_eps, normed));
-    RETURN_IF_ERROR(ctx.Product(weights.proj, normed, count, queries));
+    RETURN_IF_ERROR(ctx.Product(*weights.proj, normed, count, queries));
   } else {
     RETURN_IF_ERROR(ctx.RmsNorm(h, count, weights.norm, ctx.config.norm_eps, {queries}));
   }

@@ -95,7 +95,7 @@ absl::Status BeginLinear(DeviceContext& ctx, const MixerRows& rows, const Linear
                                                    .heads = ctx.config.heads,
                                                    .stride = rows.fp32.stride},
                                          .x = rows.fp32.Floats(0, 0),
-                                         .scale = weights.q_scale,
+                                         .scale = weights.residual->q_scale,
                                          .features = tables.query_features}));
   return rows.raw.Run(ctx.device, call.tables);
 }
@@ -119,16 +119,16 @@ absl::Status AddLinear(DeviceContext& ctx, const MixerRows& rows, const LinearTa
       kernels::FeaturesOp{.map = config.mixer(rows.layer).feature_map,
                           .sizes = {.rows = tables.left, .width = dim, .heads = config.kv_heads},
                           .x = tables.raw,
-                          .scale = weights.k_scale,
+                          .scale = weights.residual->k_scale,
                           .features = tables.key_features}));
   RETURN_IF_ERROR(ctx.device.Run(kernels::LinearAttentionOp{
       .plan = tables.plan,
       .segments = call.tables.At<kernels::LinearAttentionSegment>(tables.segments),
       .segment_count = tables.plan.sizes.segments,
-      .initial = weights.initial}));
-  RETURN_IF_ERROR(norm(tables.linear, weights.rla_norm));
+      .initial = weights.residual->initial}));
+  RETURN_IF_ERROR(norm(tables.linear, weights.residual->rla_norm));
   if (tables.linear == call.attended) return absl::OkStatus();
-  RETURN_IF_ERROR(norm(call.attended, weights.swa_norm));
+  RETURN_IF_ERROR(norm(call.attended, weights.residual->swa_norm));
   return ctx.device.Run(kernels::AddOp{tables.linear, call.rows * config.inner(), call.attended});
 }
 

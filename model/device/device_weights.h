@@ -13,69 +13,29 @@
 #include "kernels/device/device.h"
 #include "model/config/config.h"
 #include "model/weights/tensor_file.h"
+#include "model/weights/weights.h"
 
 namespace recollect::model {
 
 struct DeviceMatrix {
-  const void* data = nullptr;  // null: the config has no such matrix
+  const void* data = nullptr;
   int64_t n = 0, k = 0;
-  explicit operator bool() const { return data != nullptr; }
 };
 
-struct DeviceFfn {
-  const float* norm = nullptr;
-  DeviceMatrix in_proj, out_proj;
+struct DeviceTensors {
+  using Vector = const float*;  // null: the config has no such tensor
+  using Matrix = DeviceMatrix;
+  using Rows = const float*;
 };
+// The matrix in_proj of mixers with a recurrence has rows o, q, k, v, g.
+using DeviceMixer = MixerWeightsOf<DeviceTensors>;
+using DeviceFfn = FfnWeightsOf<DeviceTensors>;
+using DeviceGca = GcaWeightsOf<DeviceTensors>;
+using DeviceLayer = LayerWeightsOf<DeviceTensors>;
+using DeviceEncoderLayer = EncoderLayerWeightsOf<DeviceTensors>;
 
-// As MixerWeights; null: the mixer has no such weights.
-struct DeviceMixer {
-  const float* norm = nullptr;
-  const float* gate_bias = nullptr;
-  const float *q_norm = nullptr, *k_norm = nullptr;
-  const float* alibi_slopes = nullptr;
-  const float *swa_norm = nullptr, *rla_norm = nullptr;
-  const float *q_scale = nullptr, *k_scale = nullptr;
-  const float* initial = nullptr;
-  DeviceMatrix in_proj;  // rows o, q, k, v, g of mixers with a recurrence, else q, k, v
-  DeviceMatrix out_proj;
-};
-
-struct DeviceLayer {
-  DeviceMixer mixer;
-  const float* gca_norm = nullptr;  // null: no GCA
-  DeviceMatrix gca_q_proj, gca_out_proj;
-  float gca_norm_eps = 0;
-  int memory_layer = 0;  // of the layers whose K, V a chunk has, one behind the other
-  DeviceFfn ffn;
-};
-
-struct DeviceQuery {
-  const float* norm = nullptr;
-  DeviceMatrix proj;
-};
-
-struct DeviceEncoderLayer {
-  const float* attn_norm = nullptr;
-  DeviceMatrix attn_in_proj, attn_out_proj;
-  DeviceFfn ffn;
-};
-
-struct DeviceEncoder {
-  const float *cls = nullptr, *in_norm = nullptr, *out_norm = nullptr;
-  DeviceMatrix carry_proj, landmark_proj;
-  std::vector<DeviceEncoderLayer> layers;
-};
-
-struct DeviceWeights {
-  const float* embed = nullptr;  // [vocab_size, d]
-  DeviceMatrix head;             // the same tensor
-  std::vector<DeviceLayer> layers;
-  std::vector<DeviceQuery> queries;  // one per group
-  DeviceEncoder encoder;
-  DeviceMatrix memory_k_proj, memory_v_proj, memory_gate_proj;
-  const float* final_norm = nullptr;
-
-  std::shared_ptr<kernels::DeviceBuffer> memory;  // of all tensors
+struct DeviceWeights : WeightsOf<DeviceTensors> {
+  std::shared_ptr<kernels::DeviceBuffer> owner;  // of all tensors
 };
 
 // Every shape of product that a model of this config has, each once.

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "model/weights/weights_list.h"
 #include "model/weights/weights_reader.h"
 
 namespace recollect::model {
@@ -24,8 +25,8 @@ void AddReading(WeightsReader& reader, const ModelConfig& config, int layer, Gca
   reader.Matrix(prefix + "v_proj.weight", {kv, d}, memory.v_proj);
   reader.Elsewhere(prefix + "out_proj.weight", {d, inner});
   reader.Elsewhere(prefix + "gate", {config.heads});
-  reader.Made([&](const TensorFile& file) { return ReadGatedOutput(file, config, layer); }, d,
-              inner, gca.out_proj);
+  reader.MadeMatrix([&](const TensorFile& file) { return ReadGatedOutput(file, config, layer); }, d,
+                    inner, gca.out_proj);
 }
 
 void AddAdapter(WeightsReader& reader, const ModelConfig& config, Weights& weights) {
@@ -54,8 +55,8 @@ void AddAdapter(WeightsReader& reader, const ModelConfig& config, Weights& weigh
   reader.Number("pointer.evidence", adapter.pointer_evidence);
   adapter.layers.resize(static_cast<size_t>(config.encoder_layers));
   for (int layer = 0; layer < config.encoder_layers; ++layer) {
-    reader.EncoderLayer(absl::StrCat("encoder.layers.", layer, "."), config, FfnKind::kSwiGlu,
-                        config.adapter.encoder_ffn, adapter.layers[static_cast<size_t>(layer)]);
+    AddEncoderLayer(reader, absl::StrCat("encoder.layers.", layer, "."), config, FfnKind::kSwiGlu,
+                    config.adapter.encoder_ffn, adapter.layers[static_cast<size_t>(layer)]);
   }
   weights.layers.resize(static_cast<size_t>(config.layers()));
   for (const int layer : config.adapter.gca_layers) {

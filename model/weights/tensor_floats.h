@@ -7,8 +7,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/status.h"
 #include "model/weights/tensor_file.h"
 
 namespace recollect::model {
@@ -21,7 +24,15 @@ absl::Status DecodeFloats(std::string_view dtype, const std::byte* data, int64_t
 // tensor `name`: one such value would turn every answer into NaN, far from the cause.
 absl::Status CheckFinite(std::span<const float> values, int64_t first, const std::string& name);
 
-// The same of a tensor in blocks, by their scales, without a look at each number. REQUIRES: its
+// Reads a tensor whose values must be finite.
+inline absl::StatusOr<std::vector<float>> ReadFinite(const TensorFile& file,
+                                                     const std::string& name) {
+  ASSIGN_OR_RETURN(std::vector<float> values, file.ReadFloats(name));
+  RETURN_IF_ERROR(CheckFinite(values, 0, name));
+  return values;
+}
+
+// Checks a tensor in blocks likewise, by their scales, without a look at each number. REQUIRES: its
 // dtype is the name of a block format.
 absl::Status CheckFiniteBlocks(const TensorInfo& info, const std::string& name);
 

@@ -34,27 +34,36 @@ int64_t MixerInputRows(const ModelConfig& config, const MixerConfig& mixer);
 std::vector<float> AlibiSlopes(int heads);
 
 // S_0 [heads, 2 head_dim, head_dim] = Σ_m φ(k_m) v_mᵀ of a head's learned tokens: a constant, added
-// whenever S is read. keys, values [heads, learned_tokens, head_dim]; nothing when one is empty.
+// whenever S is read. keys, values [heads, learned_tokens, head_dim].
 std::vector<float> LearnedSum(const ModelConfig& config, const MixerConfig& mixer,
                               const std::vector<float>& keys, const std::vector<float>& values);
 
-// Additional weights of RAttention's linear branch.
-struct ResidualWeights {
-  std::vector<float> swa_norm;          // [H, dh]; empty without a window
-  std::vector<float> rla_norm;          // [H, dh]
-  std::vector<float> q_scale, k_scale;  // [dh] with qk_scale
-  std::vector<float> initial;           // S_0 [H, 2 dh, dh] with learned tokens
+// How weights lie in RAM. On a device they are DeviceTensors (model/device/device_weights.h).
+struct HostTensors {
+  using Vector = std::vector<float>;
+  using Matrix = kernels::PackedMatrix;
+  using Rows = EmbeddingRows;
 };
 
-struct MixerWeights {
+// Additional weights of RAttention's linear branch.
+template <typename T>
+struct ResidualWeightsOf {
+  typename T::Vector swa_norm{};            // [H, dh]; empty without a window
+  typename T::Vector rla_norm{};            // [H, dh]
+  typename T::Vector q_scale{}, k_scale{};  // [dh] with qk_scale
+  typename T::Vector initial{};             // S_0 [H, 2 dh, dh] with learned tokens
+};
+
+template <typename T>
+struct MixerWeightsOf {
   MixerConfig config;
-  std::vector<float> norm;            // [d]
-  kernels::PackedMatrix in_proj;      // [MixerInputRows, d]
-  std::vector<float> gate_bias;       // [D]; empty if there is none
-  std::vector<float> q_norm, k_norm;  // [dh] with qk_norm
-  std::vector<float> alibi_slopes;    // [H] with positions "alibi"
-  std::optional<ResidualWeights> residual;
-  kernels::PackedMatrix out_proj;  // [d, D]
+  typename T::Vector norm{};              // [d]
+  typename T::Matrix in_proj;             // [MixerInputRows, d]
+  typename T::Vector gate_bias{};         // [D]; empty if there is none
+  typename T::Vector q_norm{}, k_norm{};  // [dh] with qk_norm
+  typename T::Vector alibi_slopes{};      // [H] with positions "alibi"
+  std::optional<ResidualWeightsOf<T>> residual;
+  typename T::Matrix out_proj;  // [d, D]
 };
 
 // Rows of an FFN's first projection for an inner width of `ffn`.
@@ -62,50 +71,79 @@ constexpr int64_t FfnInputRows(FfnKind kind, int64_t ffn) {
   return kind == FfnKind::kGelu ? ffn : 2 * ffn;
 }
 
-struct FfnWeights {
+template <typename T>
+struct FfnWeightsOf {
   FfnKind kind = FfnKind::kSwiGlu;
-  std::vector<float> norm;         // [d]
-  kernels::PackedMatrix in_proj;   // [2 F, d]: gate, up; [F, d] with GELU
-  kernels::PackedMatrix out_proj;  // [d, F]
+  typename T::Vector norm{};    // [d]
+  typename T::Matrix in_proj;   // [2 F, d]: gate, up; [F, d] with GELU
+  typename T::Matrix out_proj;  // [d, F]
 };
 
-struct GcaWeights {
+template <typename T>
+struct GcaWeightsOf {
   float norm_eps = 0;
-  int memory_layer = 0;            // which of the pairs K, V of Memory it reads
-  std::vector<float> norm;         // [d]
-  kernels::PackedMatrix q_proj;    // [D, d]
-  kernels::PackedMatrix out_proj;  // [d, D]
+  int memory_layer = 0;         // which of the pairs K, V of Memory it reads
+  typename T::Vector norm{};    // [d]
+  typename T::Matrix q_proj;    // [D, d]
+  typename T::Matrix out_proj;  // [d, D]
 };
 
-struct LayerWeights {
-  MixerWeights mixer;
-  std::optional<GcaWeights> gca;
-  FfnWeights ffn;
+template <typename T>
+struct LayerWeightsOf {
+  MixerWeightsOf<T> mixer;
+  std::optional<GcaWeightsOf<T>> gca;
+  FfnWeightsOf<T> ffn;
 };
 
-struct QueryWeights {
-  std::vector<float> norm;                    // [d]
-  std::optional<kernels::PackedMatrix> proj;  // [d_r, d]: W_h; absent without score projections
+template <typename T>
+struct QueryWeightsOf {
+  typename T::Vector norm{};               // [d]
+  std::optional<typename T::Matrix> proj;  // [d_r, d]: W_h; absent without score projections
 };
 
-struct EncoderLayerWeights {
-  std::vector<float> attn_norm;         // [d]
-  kernels::PackedMatrix attn_in_proj;   // [3 D, d]: q, k, v
-  kernels::PackedMatrix attn_out_proj;  // [d, D]
-  FfnWeights ffn;
+template <typename T>
+struct EncoderLayerWeightsOf {
+  typename T::Vector attn_norm{};    // [d]
+  typename T::Matrix attn_in_proj;   // [3 D, d]: q, k, v
+  typename T::Matrix attn_out_proj;  // [d, D]
+  FfnWeightsOf<T> ffn;
 };
 
-struct EncoderWeights {
-  std::vector<float> cls, in_norm, out_norm;        // [d] each; cls empty with "stream"
-  std::optional<kernels::PackedMatrix> carry_proj;  // [d, d]; absent without encoder_carry
-  std::vector<EncoderLayerWeights> layers;
-  std::optional<kernels::PackedMatrix> landmark_proj;  // [d_r, d]: W_l; absent as W_h
+template <typename T>
+struct EncoderWeightsOf {
+  typename T::Vector cls{}, in_norm{}, out_norm{};  // [d] each; cls empty with "stream"
+  std::optional<typename T::Matrix> carry_proj;     // [d, d]; absent without encoder_carry
+  std::vector<EncoderLayerWeightsOf<T>> layers;
+  std::optional<typename T::Matrix> landmark_proj;  // [d_r, d]: W_l; absent as W_h
 };
 
-struct MemoryWeights {
-  kernels::PackedMatrix k_proj, v_proj;            // [Dkv, d]
-  std::optional<kernels::PackedMatrix> gate_proj;  // [Dkv, d]; absent without key recurrence
+template <typename T>
+struct MemoryWeightsOf {
+  typename T::Matrix k_proj, v_proj;            // [Dkv, d]
+  std::optional<typename T::Matrix> gate_proj;  // [Dkv, d]; absent without key recurrence
 };
+
+template <typename T>
+struct WeightsOf {
+  typename T::Rows embed{};  // [vocab_size, d]
+  typename T::Matrix head;   // the same tensor, or its own where the config has no tied head
+  std::vector<LayerWeightsOf<T>> layers;
+  std::vector<QueryWeightsOf<T>> queries;  // one per group
+  // Both empty in a family without landmarks.
+  EncoderWeightsOf<T> encoder;
+  MemoryWeightsOf<T> memory;
+  typename T::Vector final_norm{};  // [d]
+};
+
+using ResidualWeights = ResidualWeightsOf<HostTensors>;
+using MixerWeights = MixerWeightsOf<HostTensors>;
+using FfnWeights = FfnWeightsOf<HostTensors>;
+using GcaWeights = GcaWeightsOf<HostTensors>;
+using LayerWeights = LayerWeightsOf<HostTensors>;
+using QueryWeights = QueryWeightsOf<HostTensors>;
+using EncoderLayerWeights = EncoderLayerWeightsOf<HostTensors>;
+using EncoderWeights = EncoderWeightsOf<HostTensors>;
+using MemoryWeights = MemoryWeightsOf<HostTensors>;
 
 // The projections of a chunk's K, V for one layer.
 struct AdapterMemoryWeights {
@@ -133,19 +171,9 @@ struct AdapterWeights {
   std::vector<float> pointer_gate_proj;  // [d]
 };
 
-struct Weights {
-  EmbeddingRows embed;  // [vocab_size, d]
-  kernels::PackedMatrix
-      head;  // the same tensor, packed, or its own where the config has no tied head
-  std::vector<LayerWeights> layers;
-  std::vector<QueryWeights> queries;  // one per group
-  AdapterWeights adapter;             // empty without one
-  // Both empty in a family without landmarks.
-  EncoderWeights encoder;
-  MemoryWeights memory;
-  std::vector<float> final_norm;  // [d]
-
-  int64_t bytes = 0;  // of all tensors in memory
+struct Weights : WeightsOf<HostTensors> {
+  AdapterWeights adapter;  // empty without one
+  int64_t bytes = 0;       // of all tensors in memory
 };
 
 // Returns INVALID_ARGUMENT with every missing, unexpected or misshapen tensor at once. `redundant`:

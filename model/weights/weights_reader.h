@@ -16,14 +16,6 @@
 
 namespace recollect::model {
 
-// Reads a tensor whose values must be finite (CheckFinite).
-inline absl::StatusOr<std::vector<float>> ReadFinite(const TensorFile& file,
-                                                     const std::string& name) {
-  ASSIGN_OR_RETURN(std::vector<float> values, file.ReadFloats(name));
-  RETURN_IF_ERROR(CheckFinite(values, 0, name));
-  return values;
-}
-
 // Whether all parts of a tensor are in blocks of integers with scales.
 inline bool IsInBlocks(const TensorFile& file, const std::string& name) {
   const std::vector<TensorInfo> parts = file.Parts(name);
@@ -77,9 +69,17 @@ class WeightsReader {
     if (Take(blocks ? PackBlocks(name) : PackFloats(name), out)) bytes_ += out.bytes();
   }
 
-  // A matrix [n, k] that `make` makes of the file's tensors.
+  // A vector that `make` makes of the file's tensors.
   template <typename Make>
-  void Made(const Make& make, int64_t n, int64_t k, kernels::PackedMatrix& out) {
+  void MadeVector(int64_t /*count*/, const Make& make, std::vector<float>& out) {
+    if (Reads() && Take(make(*file_), out)) {
+      bytes_ += static_cast<int64_t>(out.size() * sizeof(float));
+    }
+  }
+
+  // A matrix [n, k] likewise.
+  template <typename Make>
+  void MadeMatrix(const Make& make, int64_t n, int64_t k, kernels::PackedMatrix& out) {
     std::vector<float> values;
     if (!Reads() || !Take(make(*file_), values)) return;
     if (Take(PackValues(values, n, k), out)) bytes_ += out.bytes();
@@ -90,19 +90,10 @@ class WeightsReader {
     if (Reads() && Take(EmbeddingRows::Read(*file_, name), out)) bytes_ += out.bytes();
   }
 
-  void Ffn(const std::string& prefix, FfnKind kind, int64_t d, int64_t ffn, FfnWeights& out) {
-    Vector(prefix + "ffn_norm.weight", {d}, out.norm);
-    FfnProducts(prefix, kind, d, ffn, out);
-  }
-
-  void EncoderLayer(const std::string& prefix, const ModelConfig& config, FfnKind kind, int64_t ffn,
-                    EncoderLayerWeights& out) {
-    const int64_t d = config.d, inner = config.inner();
-    Vector(prefix + "attn_norm.weight", {d}, out.attn_norm);
-    Vector(prefix + "ffn_norm.weight", {d}, out.ffn.norm);
-    Matrix(prefix + "attn.in_proj.weight", {3 * inner, d}, out.attn_in_proj);
-    Matrix(prefix + "attn.out_proj.weight", {d, inner}, out.attn_out_proj);
-    FfnProducts(prefix, kind, d, ffn, out.ffn);
+  // The first projection of a mixer.
+  void MixerInput(const std::string& name, const ModelConfig& config, const MixerConfig& mixer,
+                  kernels::PackedMatrix& out) {
+    Matrix(name, {MixerInputRows(config, mixer), config.d}, out);
   }
 
  private:
@@ -113,13 +104,6 @@ class WeightsReader {
     status_ = read.status();
     if (read.ok()) out = *std::move(read);
     return read.ok();
-  }
-
-  void FfnProducts(const std::string& prefix, FfnKind kind, int64_t d, int64_t ffn,
-                   FfnWeights& out) {
-    out.kind = kind;
-    Matrix(prefix + "ffn.in_proj.weight", {FfnInputRows(kind, ffn), d}, out.in_proj);
-    Matrix(prefix + "ffn.out_proj.weight", {d, ffn}, out.out_proj);
   }
 
   // A matrix that is not in blocks. Of a model with quantised weights a team of threads shares the
@@ -158,10 +142,6 @@ class WeightsReader {
   int64_t bytes_ = 0;
   absl::Status status_;
 };
-
-// The tensors of one layer's mixer and its norm; names begin with `layer`.
-void AddMixer(WeightsReader& reader, const ModelConfig& config, const LayerParts& parts,
-              const std::string& layer, MixerWeights& weights);
 
 }  // namespace recollect::model
 

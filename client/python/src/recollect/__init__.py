@@ -1,9 +1,7 @@
 """Client of Recollect, a long-context memory service: see README.md."""
 
-from recollect._async_generation import AsyncGeneration, AsyncSession
-from recollect._generation import Generation, Session
-from recollect.aio import AsyncClient
-from recollect.client import Client
+from recollect.aio import AsyncClient, AsyncGeneration, AsyncSession
+from recollect.client import Client, Generation, Session
 from recollect.errors import (
     Aborted,
     AlreadyExists,

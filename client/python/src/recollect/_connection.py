@@ -26,7 +26,7 @@ class Connection:
         target, options = ((address, _messages.CHANNEL_OPTIONS) if self.replicas is None
                            else self.replicas.channel())
         self._channel = self._connect(target, options)
-        self.documents = documents_pb2_grpc.DocumentsStub(self._channel)
+        self.docs = documents_pb2_grpc.DocumentsStub(self._channel)
         self.generation = generation_pb2_grpc.GenerationStub(self._channel)
         self.admin = admin_pb2_grpc.AdminStub(self._channel)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import queue
 import time
-from collections.abc import Coroutine
-from typing import Any, Protocol, TypeVar, cast
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 import grpc
 import grpc.aio
@@ -14,6 +15,7 @@ import grpc.aio
 from recollect import errors
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 def run(steps: Coroutine[Any, Any, T]) -> T:
@@ -23,6 +25,27 @@ def run(steps: Coroutine[Any, Any, T]) -> T:
     except StopIteration as done:
         return cast(T, done.value)
     raise AssertionError("a coroutine over Blocking has suspended")
+
+
+def blocking(step: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
+    """A coroutine of the core as a method of its blocking form, which has the core as `_core`."""
+
+    @functools.wraps(step)
+    def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return run(step(self._core, *args, **kwargs))
+
+    return method
+
+
+def awaitable(
+        step: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """The same of its form for asyncio."""
+
+    @functools.wraps(step)
+    async def method(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await step(self._core, *args, **kwargs)
+
+    return method
 
 
 class Stream:

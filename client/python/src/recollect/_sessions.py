@@ -62,6 +62,7 @@ class Generation:
         self._ask()
 
     async def result(self) -> types.Result:
+        """Reads to the end, and returns all events together."""
         while await self.next() is not None:
             pass
         return self._collector.result()
@@ -138,7 +139,9 @@ class Session:
     def generate(self, prompt: Prompt, arguments: types.GenerateArguments) -> Generation:
         return Generation(self._connection, _messages.generate_request(prompt, 0, None, arguments), self)
 
-    async def score(self, prompt: Prompt, flush_after: Sequence[int], top_logprobs: int) -> types.Scores:
+    async def score(self, prompt: Prompt, *, flush_after: Sequence[int] = (), top_logprobs: int = 0) -> types.Scores:
+        """As Client.score, going on with what the session has read: the text becomes part of its past, its last token with
+        the session's next call. Texts of any length are scored piece by piece. With one server only."""
         if self.history is not None:
             raise errors.FailedPrecondition(_replicas.NO_SCORES)
         request = _messages.score_request(prompt, self.id, None, flush_after, top_logprobs)
@@ -148,11 +151,15 @@ class Session:
         return decode(types.SessionInfo, await self._here_or_elsewhere(lambda: self._connection.call(
             self.stub.GetSession, generation_pb2.GetSessionRequest(id=self.id))))
 
-    async def save(self, id: str, replace: bool) -> types.Document:
+    async def save(self, id: str, *, replace: bool = False) -> types.Document:
+        """Makes a document of what the session has read and generated, without passages; the session goes on. Saved
+        again under this id, it takes the place of what it was; `replace`: of any document. Without the timeout of
+        other calls."""
         return decode(types.Document, await self._here_or_elsewhere(lambda: self._connection.call_within(
             None, self.stub.SaveSession, _messages.save_request(self.id, id, replace))))
 
     async def close(self) -> None:
+        """Ends the session; harmless if it has ended."""
         try:
             await self._connection.call(self.stub.CloseSession, generation_pb2.CloseSessionRequest(id=self.id))
         except errors.RecollectError as failure:

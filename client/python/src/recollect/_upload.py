@@ -91,8 +91,6 @@ class Upload:
         self._finished = False
         self.document: types.Document | None = None
         """Once it is published."""
-        self.committed = 0
-        """The committed offset that the server named last."""
 
     def header(self) -> documents.IngestRequest:
         kind = documents.INPUT_KIND_TOKENS if self._source.is_tokens else documents.INPUT_KIND_TEXT
@@ -110,7 +108,6 @@ class Upload:
     def answer(self, response: documents.IngestResponse) -> documents.IngestRequest | None:
         """The next request; None while the server has not taken the last one."""
         progress = response.progress
-        self.committed = progress.committed_offset
         if response.HasField("document"):
             self.document = _messages.decode(types.Document, response.document)
         if self._sent < 0:

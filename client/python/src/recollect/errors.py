@@ -119,12 +119,6 @@ _LOST_STATUS = "Internal error from Core"
 _CLASSES = {kind.code: kind for kind in RecollectError.__subclasses__()}
 
 
-def from_status(code: grpc.StatusCode, details: str | None) -> RecollectError:
-    """The exception for the status with which a call ended."""
-    kind = _CLASSES.get(code)
-    return kind(details or "") if kind is not None else RecollectError(details or "", code)
-
-
 def from_grpc(error: grpc.RpcError, *, address: str = "", timeout: float | None = None) -> RecollectError:
     """The exception for a failed call. `address` and `timeout`: what it was made with, for the message."""
     details = error.details()
@@ -132,7 +126,7 @@ def from_grpc(error: grpc.RpcError, *, address: str = "", timeout: float | None 
         return Unavailable("the server ended the stream")
     if timeout is not None and error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
         details = f"{address}: no whole answer within the timeout of {timeout:g} s"
-    failed = from_status(error.code(), details)
+    failed = _CLASSES.get(error.code(), RecollectError)(details or "", error.code())
     for name, value in cast("Iterable[tuple[str, str]]", error.trailing_metadata() or ()):
         if name == "retry-after":
             failed.retry_after = float(value)

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <sstream>
 #include <string>
 
 #include "CLI/CLI.hpp"
@@ -39,19 +38,35 @@ struct Arguments {
   bool only_ingest = false;
 };
 
-// `tokens` tokens' worth of text, repeated when the file is shorter.
+// `bytes` of text, repeated when the file is shorter; to the end of a character.
 std::string TextOf(const std::string& path, double bytes) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream all;
-  all << file.rdbuf();
-  const std::string once = all.str();
-  Require(once.empty() ? absl::NotFoundError(path) : absl::OkStatus(), "text");
+  const std::string once = ReadText(path);
   std::string text;
   while (static_cast<double>(text.size()) < bytes) text += once;
   size_t end = static_cast<size_t>(bytes);
   while (end < text.size() && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80) ++end;
   text.resize(end);
   return text;
+}
+
+// What one thread's products of a format may reach.
+struct ProductCeiling {
+  const char* format;
+  double flops;
+};
+
+// Before and after what is compared with them: the machine's speed drifts.
+Ceilings Larger(const Ceilings& before, const Ceilings& after) {
+  return {.fp32_flops = std::max(before.fp32_flops, after.fp32_flops),
+          .bf16_flops = std::max(before.bf16_flops, after.bf16_flops),
+          .int8_flops = std::max(before.int8_flops, after.int8_flops)};
+}
+
+// Quantised weights are multiplied as 8-bit integers.
+ProductCeiling CeilingOf(DType dtype, const Ceilings& ceilings) {
+  if (dtype == DType::kQuantized) return {"int8", ceilings.int8_flops};
+  if (dtype == DType::kBf16) return {"bf16", ceilings.bf16_flops};
+  return {"fp32", ceilings.fp32_flops};
 }
 
 class Bench {
@@ -116,6 +131,7 @@ class Bench {
   }
 
   void Ingest();
+  void CompareWithCeilings(const Ceilings& ceilings, double cpu_s_per_token);
   void TimePerToken();
   void LandmarkSteps();
   void Memory();
@@ -128,37 +144,52 @@ class Bench {
 };
 
 void Bench::Ingest() {
-  const Ceilings ceilings = MeasureCeilings();
-  const bool bf16 = loaded_.model->dtype() == DType::kBf16;
-  const double ceiling = bf16 ? ceilings.bf16_flops : ceilings.fp32_flops;
   // 16 K tokens first: warms up, and tells how many bytes a token has.
   const std::string small = TextOf(arguments_.text, 16384 * 3.0);
   const store::DocumentInfo first = IngestText(*engine_, "16k", small);
   const double bytes = static_cast<double>(first.bytes) / static_cast<double>(first.tokens);
   const std::string text = TextOf(arguments_.text, bytes * static_cast<double>(arguments_.tokens));
+  const Ceilings before = MeasureCeilings();
   const Stopwatch watch;
   const store::DocumentInfo info = IngestText(*engine_, "big", text);
   const Cost cost = watch.cost();
-  const double flops =
-      IngestFlopsPerToken(loaded_.model->config()) * static_cast<double>(info.tokens);
+  const Ceilings ceilings = Larger(before, MeasureCeilings());
+
+  const model::Model& model = *loaded_.model;
+  const auto tokens = static_cast<double>(info.tokens);
   const std::string device = engine_->stats().backend;
-  std::printf("%s, layers on %s, %s, %lld parameters, one thread's product ceiling %.1f GFLOP/s\n",
-              CpuName().c_str(), device.c_str(), bf16 ? "bf16" : "fp32",
-              static_cast<long long>(loaded_.model->parameters()), ceiling * 1e-9);
-  std::printf(
-      "ingest            %lld tokens in %.1f s: %.0f tokens/s; %.0f tokens per CPU second, "
-      "%.1f %% of the ceiling\n",
-      static_cast<long long>(info.tokens), cost.wall_s,
-      static_cast<double>(info.tokens) / cost.wall_s, static_cast<double>(info.tokens) / cost.cpu_s,
-      100 * flops / cost.cpu_s / ceiling);
+  std::printf("%s, layers on %s, %s, %lld parameters\n", CpuName().c_str(), device.c_str(),
+              DTypeName(model.dtype()), static_cast<long long>(model.parameters()));
+  std::printf("ingest            %lld tokens in %.1f s: %.0f tokens/s; %.0f tokens per CPU second",
+              static_cast<long long>(info.tokens), cost.wall_s, tokens / cost.wall_s,
+              tokens / cost.cpu_s);
   result_["cpu"] = CpuName();
   result_["backend"] = device;
-  result_["ceiling_flops"] = ceiling;
   result_["ingest"] = {{"tokens", info.tokens},
                        {"wall_s", cost.wall_s},
                        {"cpu_s", cost.cpu_s},
-                       {"tokens_per_s", static_cast<double>(info.tokens) / cost.wall_s},
-                       {"fraction_of_ceiling", flops / cost.cpu_s / ceiling}};
+                       {"tokens_per_s", tokens / cost.wall_s}};
+  if (device == "cpu") CompareWithCeilings(ceilings, cost.cpu_s / tokens);
+  std::printf("\n");
+}
+
+// The share of the time that the products would take if each reached the ceiling of its format.
+void Bench::CompareWithCeilings(const Ceilings& ceilings, double cpu_s_per_token) {
+  const DType dtype = loaded_.model->dtype();
+  const IngestFlops flops = IngestFlopsPerToken(loaded_.model->config());
+  // An adapter's weights are in no blocks.
+  const DType unquantized = ceilings.bf16_flops > 0 ? DType::kBf16 : DType::kFloat32;
+  const ProductCeiling layers = CeilingOf(dtype, ceilings);
+  const ProductCeiling encoder =
+      CeilingOf(dtype == DType::kQuantized ? unquantized : dtype, ceilings);
+  const double share =
+      (flops.layers / layers.flops + flops.encoder / encoder.flops) / cpu_s_per_token;
+  std::printf(", %.1f %% of one thread's product ceiling: layers %s, %.1f GFLOP/s", 100 * share,
+              layers.format, layers.flops * 1e-9);
+  if (flops.encoder > 0) std::printf("; encoder %s, %.1f", encoder.format, encoder.flops * 1e-9);
+  result_["ingest"]["fraction_of_ceiling"] = share;
+  result_["ceilings"]["layers"] = {{"format", layers.format}, {"flops", layers.flops}};
+  result_["ceilings"]["encoder"] = {{"format", encoder.format}, {"flops", encoder.flops}};
 }
 
 // The three take turns, so that whatever else the machine does falls on all of them.
@@ -174,15 +205,11 @@ void Bench::TimePerToken() {
       cpu[i].push_back(generation.cpu_s_per_token);
     }
   }
-  const auto median = [](std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
-  };
-  const double base = median(wall[1]), base_cpu = median(cpu[1]);
+  const double base = Median(wall[1]), base_cpu = Median(cpu[1]);
   for (size_t i = 0; i < cases.size(); ++i) {
-    const double ms = median(wall[i]) * 1e3, cpu_ms = median(cpu[i]) * 1e3;
+    const double ms = Median(wall[i]) * 1e3, cpu_ms = Median(cpu[i]) * 1e3;
     std::printf("time per token    %-12s mounted: %.3f ms (x %.2f of 16 K); CPU %.3f ms (x %.2f)\n",
-                cases[i].first, ms, median(wall[i]) / base, cpu_ms, median(cpu[i]) / base_cpu);
+                cases[i].first, ms, Median(wall[i]) / base, cpu_ms, Median(cpu[i]) / base_cpu);
     result_["time_per_token"].push_back(
         {{"mounted", cases[i].first}, {"wall_ms", ms}, {"cpu_ms", cpu_ms}});
   }

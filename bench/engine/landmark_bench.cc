@@ -12,11 +12,9 @@
 //                  [--appended]  and with keys that come one by one, as a session's own
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <limits>
 #include <memory>
 #include <random>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,14 +45,6 @@ struct Arguments {
   bool exact = false, appended = false;
 };
 
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  Require(file ? absl::OkStatus() : absl::NotFoundError(path), "text");
-  std::stringstream all;
-  all << file.rdbuf();
-  return all.str();
-}
-
 // `chunks` keys: those of the set, and beyond them keys that have the encoder's numbers (d_r) of
 // one and the lexicon's of another, in other pairs each time that the set begins again. Either part
 // is then one that the model makes; noise would have no form that a sketch or a list could find.
@@ -82,72 +72,72 @@ struct Searched {
   double wall_ms = 0, cpu_ms = 0;
 };
 
-// One query at a time, as of one session that decodes.
-Searched Search(engine::CpuLandmarks& landmarks, const engine::LandmarkKeys& keys, int64_t chunks,
-                const std::vector<RealQuery>& queries) {
-  Searched out;
-  std::vector<double> wall, cpu;
-  for (const RealQuery& asked : queries) {
-    engine::LandmarkQuery query;
-    query.u = asked.u;
-    query.runs = {{&keys, chunks}};
-    query.n = kHits;
-    landmarks.Search(std::span(&query, 1));  // warms up
+class Times {
+ public:
+  // Adds the best of kRepeats calls, after one that warms up.
+  template <typename Body>
+  void Add(const Body& search) {
+    search();
     double wall_s = std::numeric_limits<double>::infinity(), cpu_s = wall_s;
     for (int repeat = 0; repeat < kRepeats; ++repeat) {
       const Stopwatch watch;
-      landmarks.Search(std::span(&query, 1));
+      search();
       const Cost cost = watch.cost();
       wall_s = std::min(wall_s, cost.wall_s);
       cpu_s = std::min(cpu_s, cost.cpu_s);
     }
-    wall.push_back(wall_s * 1e3);
-    cpu.push_back(cpu_s * 1e3);
-    out.hits.push_back(query.best);
+    wall_ms_.push_back(wall_s * 1e3);
+    cpu_ms_.push_back(cpu_s * 1e3);
   }
-  const auto median = [](std::vector<double>& values) {
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
-  };
-  out.wall_ms = median(wall);
-  out.cpu_ms = median(cpu);
-  return out;
+  Searched With(std::vector<Hits> hits) const {
+    return {std::move(hits), Median(wall_ms_), Median(cpu_ms_)};
+  }
+
+ private:
+  std::vector<double> wall_ms_, cpu_ms_;
+};
+
+engine::LandmarkQuery QueryOf(const RealQuery& asked, const engine::LandmarkKeys& keys,
+                              int64_t chunks) {
+  engine::LandmarkQuery query;
+  query.u = asked.u;
+  query.runs = {{&keys, chunks}};
+  query.n = kHits;
+  return query;
+}
+
+// One query at a time, as of one session that decodes.
+Searched Search(engine::CpuLandmarks& landmarks, const engine::LandmarkKeys& keys, int64_t chunks,
+                const std::vector<RealQuery>& queries) {
+  std::vector<Hits> hits;
+  Times times;
+  for (const RealQuery& asked : queries) {
+    engine::LandmarkQuery query = QueryOf(asked, keys, chunks);
+    times.Add([&] { landmarks.Search(std::span(&query, 1)); });
+    hits.push_back(query.best);
+  }
+  return times.With(std::move(hits));
 }
 
 // Two queries at a time, as of one landmark of a session: what the second one ends with is known to
 // the first search. Times are those of both.
 Searched SearchPairs(engine::CpuLandmarks& landmarks, const engine::LandmarkKeys& keys,
                      int64_t chunks, int64_t d_r, const std::vector<RealQuery>& queries) {
-  Searched out;
-  std::vector<double> wall, cpu;
+  std::vector<Hits> hits;
+  Times times;
   for (size_t i = 0; i + 1 < queries.size(); i += 2) {
-    engine::LandmarkQuery pair[2];
-    for (size_t j = 0; j < 2; ++j) {
-      pair[j].u = queries[i + j].u;
-      pair[j].runs = {{&keys, chunks}};
-      pair[j].n = kHits;
-    }
+    engine::LandmarkQuery pair[] = {QueryOf(queries[i], keys, chunks),
+                                    QueryOf(queries[i + 1], keys, chunks)};
     pair[0].later = {{pair[1].u.begin() + d_r, pair[1].u.end()}};
-    double wall_s = std::numeric_limits<double>::infinity(), cpu_s = wall_s;
-    for (int repeat = 0; repeat <= kRepeats; ++repeat) {
-      const Stopwatch watch;
+    times.Add([&] {
       landmarks.Search(std::span(pair, 1));
       if (!pair[0].ahead.empty()) pair[1].known = std::move(pair[0].ahead.front());
       landmarks.Search(std::span(pair + 1, 1));
-      const Cost cost = watch.cost();
-      wall_s = std::min(wall_s, cost.wall_s);
-      cpu_s = std::min(cpu_s, cost.cpu_s);
-    }
-    wall.push_back(wall_s * 1e3);
-    cpu.push_back(cpu_s * 1e3);
-    out.hits.push_back(pair[0].best);
-    out.hits.push_back(pair[1].best);
+    });
+    hits.push_back(pair[0].best);
+    hits.push_back(pair[1].best);
   }
-  std::sort(wall.begin(), wall.end());
-  std::sort(cpu.begin(), cpu.end());
-  out.wall_ms = wall[wall.size() / 2];
-  out.cpu_ms = cpu[cpu.size() / 2];
-  return out;
+  return times.With(std::move(hits));
 }
 
 // Keys whose sketch, of enough of them, is made.
@@ -200,8 +190,7 @@ void CompareExact(const LandmarkSet& set, int64_t d_r, int64_t chunks, const Arg
 }
 
 bool Has(const Hits& hits, int64_t chunk) {
-  return std::any_of(hits.begin(), hits.end(),
-                     [&](const auto& hit) { return hit.candidate == chunk; });
+  return std::ranges::count(hits, chunk, &kernels::ScoredCandidate::candidate) > 0;
 }
 
 void PrintRecall(const std::vector<RealQuery>& queries, const Searched& exact,
@@ -289,12 +278,12 @@ void Run(const Arguments& arguments) {
   Require(loaded.status(), "model");
   for (const std::string& text : arguments.texts) {
     LandmarkSet set;
-    AddText(*loaded, ReadFile(text), set);
+    AddText(*loaded, ReadText(text), set);
     Append(set, arguments.keys);
   }
   if (!arguments.reading.empty()) {
     LandmarkSet set;
-    AddReading(*loaded, ReadFile(arguments.reading).substr(0, kReadingBytes), set);
+    AddReading(*loaded, ReadText(arguments.reading).substr(0, kReadingBytes), set);
     Append(set, arguments.keys);
   }
   if (arguments.chunks.empty()) return;

@@ -9,12 +9,9 @@
 // best time of three counts; the least and the median of them are printed.
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <limits>
-#include <memory>
 #include <numeric>
 #include <random>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -40,11 +37,7 @@ struct Arguments {
 };
 
 std::vector<int32_t> TokensOf(const model::Tokenizer& tokenizer, const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  Require(file ? absl::OkStatus() : absl::NotFoundError(path), "text");
-  std::stringstream all;
-  all << file.rdbuf();
-  auto tokens = tokenizer.Encode(all.str());
+  auto tokens = tokenizer.Encode(ReadText(path));
   Require(tokens.status(), "text");
   return *std::move(tokens);
 }
@@ -118,11 +111,9 @@ void PrintSearch(const char* name, ThreadPool& pool, const engine::SparseKeys& k
     alone.push_back(TimeOf(nullptr, keys, query));
     together.push_back(TimeOf(&pool, keys, query));
   }
-  std::sort(alone.begin(), alone.end());
-  std::sort(together.begin(), together.end());
   std::printf("  search, %-22s 1 thread %.2f, median %.2f ms; %d threads %.2f, median %.2f ms\n",
-              name, alone.front(), alone[alone.size() / 2], pool.threads(), together.front(),
-              together[together.size() / 2]);
+              name, *std::ranges::min_element(alone), Median(alone), pool.threads(),
+              *std::ranges::min_element(together), Median(together));
   std::fflush(stdout);
 }
 

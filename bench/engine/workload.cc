@@ -2,13 +2,17 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <future>
+#include <utility>
 
+#include "base/io/file.h"
 #include "base/types.h"
+#include "model/weights/weights.h"
 
 namespace recollect::bench {
 namespace {
@@ -38,6 +42,18 @@ void Require(const absl::Status& status, const char* what) {
   if (status.ok()) return;
   std::fprintf(stderr, "%s: %s\n", what, status.ToString().c_str());
   std::exit(1);
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+std::string ReadText(const std::string& path) {
+  absl::StatusOr<std::string> text = ReadWholeFile(path);
+  Require(text.status(), "text");
+  Require(text->empty() ? absl::InvalidArgumentError(path + ": empty") : absl::OkStatus(), "text");
+  return *std::move(text);
 }
 
 Stopwatch::Stopwatch() : wall_(Seconds(CLOCK_MONOTONIC)), cpu_(Seconds(CLOCK_PROCESS_CPUTIME_ID)) {}
@@ -83,15 +99,31 @@ Generation Generate(engine::Engine& engine, const std::vector<std::string>& moun
           cost.cpu_s / static_cast<double>(tokens)};
 }
 
-double IngestFlopsPerToken(const model::ModelConfig& config) {
-  if (config.documents() == DocumentKind::kText) return 0;  // no layer runs
-  const double d = static_cast<double>(config.d), inner = static_cast<double>(config.inner());
-  const double ffn = 3.0 * d * static_cast<double>(config.ffn);
-  const double layer = 6.0 * d * inner + ffn;          // o, q, k, v, g; out
-  const double encoder_layer = 4.0 * d * inner + ffn;  // q, k, v; out
-  const double block = kBlockRows * (config.n_low * layer + config.encoder_layers * encoder_layer) +
-                       d * static_cast<double>(config.d_r);
-  return 2.0 * block / kChunkTokens;
+IngestFlops IngestFlopsPerToken(const model::ModelConfig& config) {
+  IngestFlops flops;
+  if (config.documents() == DocumentKind::kText) return flops;  // no layer runs
+  const int64_t d = config.d, inner = config.inner(), tokens = config.chunk_tokens;
+  const auto ffn = [&](int64_t width) {
+    return d * (model::FfnInputRows(config.ffn_kind, width) + width);
+  };
+  const auto per_token = [](int64_t products, int64_t of) {
+    return 2.0 * static_cast<double>(products) / static_cast<double>(of);
+  };
+  int64_t layers = 0;
+  for (int layer = 0; layer < config.n_low; ++layer) {
+    layers += d * (model::MixerInputRows(config, config.mixer(layer)) + inner) + ffn(config.ffn);
+  }
+  // A landmark is a row of the layers, too; an adapter's CLS is one of the encoder alone.
+  flops.layers =
+      config.landmarks() ? per_token(layers * (tokens + 1), tokens) : per_token(layers, 1);
+  if (config.documents() != DocumentKind::kChunks) return flops;
+  const bool adapter = config.has_adapter();
+  const int64_t encoder =  // q, k, v and out of its attention
+      config.encoder_layers *
+      (4 * d * inner + ffn(adapter ? config.adapter.encoder_ffn : config.ffn));
+  const int64_t states = adapter ? tokens * d * config.state_width() : 0;
+  flops.encoder = per_token(encoder * (tokens + 1) + d * config.d_r + states, tokens);
+  return flops;
 }
 
 int64_t ResidentBytes() {

@@ -39,15 +39,24 @@ struct Generation {
 Generation Generate(engine::Engine& engine, const std::vector<std::string>& mounts,
                     const std::string& prompt, int64_t tokens);
 
-// GEMM operations that memory ingest spends on one token, from the model's shapes: lower layers
-// over 64 positions and the encoder over 64 rows for each 63 tokens. Attention and the scan are
-// left out.
-double IngestFlopsPerToken(const model::ModelConfig& config);
+// GEMM operations that an ingest spends on one token, from the model's shapes, of documents in full
+// blocks: those of the layers that read it, and those of the encoder of chunks. Attention and the
+// scan are left out.
+struct IngestFlops {
+  double layers = 0, encoder = 0;
+};
+IngestFlops IngestFlopsPerToken(const model::ModelConfig& config);
 
 int64_t ResidentBytes();
 
 // Fails loudly.
 void Require(const absl::Status& status, const char* what);
+
+// Returns the text of a file that is not empty, or fails.
+std::string ReadText(const std::string& path);
+
+// REQUIRES: one value at least.
+double Median(std::vector<double> values);
 
 }  // namespace recollect::bench
 

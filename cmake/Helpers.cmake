@@ -72,6 +72,16 @@ function(recollect_test_linker TARGET)
   endif()
 endfunction()
 
+# Sets OUT to whether a test is for the sanitizers alone: tests/CMakeLists.txt says which are.
+function(recollect_leave_to_sanitizers NAME SOURCE LABELS OUT)
+  cmake_path(ABSOLUTE_PATH SOURCE NORMALIZE)
+  cmake_path(RELATIVE_PATH SOURCE BASE_DIRECTORY ${PROJECT_SOURCE_DIR}/tests)
+  set(${OUT} OFF PARENT_SCOPE)
+  if(RECOLLECT_LEAVE_TO_SANITIZERS AND LABELS STREQUAL fast AND SOURCE MATCHES ${left_to_sanitizers} AND NOT NAME IN_LIST tests_of_both_builds)
+    set(${OUT} ON PARENT_SCOPE)
+  endif()
+endfunction()
+
 # recollect_test(NAME gemm_test SOURCES gemm_test.cc DEPS recollect::kernels [LABELS fast] [TIMEOUT seconds] [PREFIX Cuda])
 # LABELS is one of fast (default), slow, gpu, e2e; those of threaded_tests (tests/CMakeLists.txt) become fast-threaded. Every TEST is a ctest test of its own,
 # except under the address sanitizer.
@@ -79,6 +89,11 @@ function(recollect_test)
   cmake_parse_arguments(ARG "" "NAME;TIMEOUT;PREFIX" "SOURCES;DEPS;LABELS;ENVIRONMENT" ${ARGN})
   if(NOT ARG_LABELS)
     set(ARG_LABELS fast)
+  endif()
+  list(GET ARG_SOURCES 0 source)
+  recollect_leave_to_sanitizers(${ARG_NAME} ${source} ${ARG_LABELS} left)
+  if(left)
+    return()
   endif()
   if(ARG_NAME IN_LIST threaded_tests)
     string(APPEND ARG_LABELS -threaded)

@@ -29,7 +29,7 @@ set(left_out_under_sanitizers
   # Large inputs.
   BpeTokenizerTest.LongRuns* BpeTokenizerTest.TheBoundIsAtTheSamePlace* BlockCacheTest.PositionsAre* LocalStateTest.RangesAreTheSet*
   LandmarkListsTest.FindsMostOf* LandmarkSketchTest.ASearchFinds* LandmarkSketchTest.NoScore* LandmarkIndexTest.WhatASearch*
-  LandmarkIndexTest.SketchesChangeNothingThatIs* OpenApiServerTest.EveryBound* RocksStoreTest.ClosedSessions*
+  LandmarkIndexTest.SketchesChangeNothingThatIs* RocksStoreTest.ClosedSessions*
   RocksDamageTest.DamagedBlockThatACompaction*
   # Takes all descriptors, without which the sanitizer cannot look at memory.
   GateTest.AcceptsAgainOnceThereAreDescriptors)

@@ -38,9 +38,10 @@ std::string FrameKey(int64_t number) { return absl::StrCat("f", PieceKey(OwnerId
 template <typename Record, typename Head>
 void HeadFields(Record& record, Head& head) {
   auto& document = head.document;
-  record.Fields(document.from_tokens, document.bytes, document.tokens, document.chunks,
-                AnySign{document.created_unix_ms}, head.key_width, document.state_bytes,
-                document.id, document.fingerprint, document.sha256, document.pattern);
+  record.Fields(document.from_tokens, document.bytes, document.tokens, document.chunks);
+  record.Signed(document.created_unix_ms);
+  record.Fields(head.key_width, document.state_bytes, document.id, document.fingerprint,
+                document.sha256, document.pattern);
 }
 
 }  // namespace
@@ -49,34 +50,28 @@ std::string EncodeFileHead(Bytes key, const FileHead& head) {
   const DocumentInfo& document = head.document;
   RecordWriter out(RecordType::kFileHead, 512, FileVersionOf(document));
   HeadFields(out, head);
-  if (!document.metadata.empty()) out.String(document.metadata);
+  if (!document.metadata.empty()) out.Fields(document.metadata);
   return std::move(out).Finish(key);
 }
 
 absl::StatusOr<FileHead> DecodeFileHead(Bytes key, Bytes record, Bytes what) {
-  ASSIGN_OR_RETURN(const Bytes payload,
-                   OpenRecord(RecordType::kFileHead, key, record, what, kDocumentFileVersion));
-  RecordReader in(payload);
-  FileHead head;
-  DocumentInfo& document = head.document;
-  HeadFields(in, head);
-  bool described = true;
-  if (static_cast<uint8_t>(record[0]) != kRecordVersion) {
-    document.metadata = in.String();
-    const absl::StatusOr<std::string> kept = ReadMetadata(document.metadata);
-    described = kept.ok() && !kept->empty() && *kept == document.metadata;
-  }
-  const bool prefix = !document.pattern.empty();
-  document.text = !prefix && head.key_width == 0;
-  // What stands in messages is short.
-  const bool named = document.id.size() <= kMaxNameBytes &&
-                     document.fingerprint.size() <= kMaxNameBytes &&
-                     document.sha256.size() <= kMaxNameBytes;
-  if (!in.done() || !named || !described || prefix == (document.state_bytes == 0) ||
-      prefix == (document.chunks > 0)) {
-    return DoesNotParse(what, payload);
-  }
-  return head;
+  const auto read = [](RecordReader& in, FileHead& head) {
+    DocumentInfo& document = head.document;
+    HeadFields(in, head);
+    if (in.version() != kRecordVersion) {
+      in.Fields(document.metadata);
+      const absl::StatusOr<std::string> kept = ReadMetadata(document.metadata);
+      if (!kept.ok() || kept->empty() || *kept != document.metadata) return false;
+    }
+    const bool prefix = !document.pattern.empty();
+    document.text = !prefix && head.key_width == 0;
+    // What stands in messages is short.
+    return document.id.size() <= kMaxNameBytes && document.fingerprint.size() <= kMaxNameBytes &&
+           document.sha256.size() <= kMaxNameBytes && prefix == (document.state_bytes > 0) &&
+           prefix == (document.chunks == 0);
+  };
+  return DecodeFields<FileHead>(RecordType::kFileHead, key, record, what, read,
+                                kDocumentFileVersion);
 }
 
 FrameWriter::FrameWriter(const DocumentInfo& document) {
@@ -139,9 +134,9 @@ absl::Status FrameReader::ReadStart() {
 absl::Status FrameReader::ReadEnd(const Frame& frame) {
   ASSIGN_OR_RETURN(const Bytes payload,
                    OpenRecord(RecordType::kFileEnd, frame.key, frame.record, frame.name));
-  RecordReader in(payload);
-  const int64_t frames = in.Count();
-  const std::string sha256 = in.String();
+  RecordReader in(payload, kRecordVersion);
+  const auto frames = in.Get<int64_t>();
+  const auto sha256 = in.Get<std::string>();
   if (!in.done() || frames != frames_) {
     return Damaged(frame.name,
                    absl::StrCat("it counts ", frames, " records before it, not ", frames_));

@@ -80,7 +80,6 @@ class FrameReader {
   // Returns DATA_LOSS, which names the bytes and records read, unless the end has been read.
   // INVALID_ARGUMENT: the file is empty.
   absl::Status Finish() const;
-  int64_t bytes() const { return bytes_; }
 
  private:
   absl::Status ReadStart();

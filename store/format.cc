@@ -62,16 +62,22 @@ bool GetPrefix(RecordReader& in, bool may_be_none, T& document) {
 }
 
 // The fields of a record, in their order: for writing and for reading.
-template <typename Record, typename T>
-void CatalogFields(Record& record, T& catalog) {
+constexpr auto kMetaFields = [](auto& record, auto& meta) {
+  record.Fields(meta.database_version, meta.next_owner);
+};
+constexpr auto kCatalogFields = [](auto& record, auto& catalog) {
   record.Fields(catalog.changes, catalog.documents, catalog.names);
-}
+};
+constexpr auto kHeadFields = [](auto& record, auto& head) {
+  kCatalogFields(record, head.catalog);
+  record.Fields(head.manifest, head.manifest_bytes, head.manifest_crc);
+};
 
 template <typename Record, typename T>
 void InfoFields(Record& record, T& info) {
-  record.Fields(info.owner, info.from_tokens, info.bytes, info.tokens, info.chunks,
-                AnySign{info.created_unix_ms}, info.stored_bytes, info.id, info.fingerprint,
-                info.sha256);
+  record.Fields(info.owner, info.from_tokens, info.bytes, info.tokens, info.chunks);
+  record.Signed(info.created_unix_ms);
+  record.Fields(info.stored_bytes, info.id, info.fingerprint, info.sha256);
 }
 
 template <typename Record, typename T>
@@ -95,28 +101,29 @@ std::string EncodeInfo(RecordType type, Bytes key, const DocumentInfo& info) {
   return std::move(out).Finish(key);
 }
 
-// Whether the fields that follow those of version 1 are such as a document may have.
-bool GetRest(RecordReader& in, uint8_t version, DocumentInfo& info) {
-  info.text = version == kTextRecordVersion;
-  if (version == kPrefixRecordVersion) return GetPrefix(in, /*may_be_none=*/false, info);
-  if (version != kMetadataRecordVersion) return true;
-  info.text = in.Flag();
+// Whether the fields are such as a document may have.
+bool GetInfo(RecordReader& in, DocumentInfo& info) {
+  InfoFields(in, info);
+  info.text = in.version() == kTextRecordVersion;
+  if (in.version() == kPrefixRecordVersion) return GetPrefix(in, /*may_be_none=*/false, info);
+  if (in.version() != kMetadataRecordVersion) return true;
+  in.Fields(info.text);
   const bool sound = GetPrefix(in, /*may_be_none=*/true, info);
-  info.metadata = in.String();
+  in.Fields(info.metadata);
   return sound && !(info.text && !info.pattern.empty()) && !info.metadata.empty() &&
          std::ssize(info.metadata) <= kMaxMetadataBytes;
 }
 
-// `newest`: of the versions that records of this type have.
-absl::StatusOr<DocumentInfo> DecodeInfo(RecordType type, Bytes key, Bytes record, Bytes what,
-                                        uint8_t newest) {
-  ASSIGN_OR_RETURN(const Bytes payload, OpenRecord(type, key, record, what, newest));
-  RecordReader in(payload);
-  DocumentInfo info;
-  InfoFields(in, info);
-  const bool sound = GetRest(in, static_cast<uint8_t>(record[0]), info);
-  if (!sound || !in.done()) return DoesNotParse(what, payload);
-  return info;
+// Whether the fields are such as an ingest may have.
+bool GetIngest(RecordReader& in, IngestState& state) {
+  IngestProgress& progress = state.progress;
+  IngestFields(in, state);
+  progress.text = progress.chunks > 0 && state.width == 0;
+  const bool refresh = in.version() == kRefreshRecordVersion;
+  const bool sound = in.version() == kRecordVersion || GetPrefix(in, refresh, progress);
+  if (!refresh) return sound;
+  in.Fields(progress.replaces);
+  return sound && progress.replaces != OwnerId{};
 }
 
 }  // namespace
@@ -132,22 +139,15 @@ void CatalogRecord::Subtract(Bytes key) {
 }
 
 std::string EncodeMeta(Bytes key, const MetaRecord& meta) {
-  RecordWriter out(RecordType::kMeta, 12);
-  out.Fields(meta.database_version, meta.next_owner);
-  return std::move(out).Finish(key);
+  return EncodeFields(RecordType::kMeta, key, meta, kMetaFields);
 }
 
 std::string EncodeCatalog(Bytes key, const CatalogRecord& catalog) {
-  RecordWriter out(RecordType::kCatalog, 24);
-  CatalogFields(out, catalog);
-  return std::move(out).Finish(key);
+  return EncodeFields(RecordType::kCatalog, key, catalog, kCatalogFields);
 }
 
 std::string EncodeHead(Bytes key, const HeadRecord& head) {
-  RecordWriter out(RecordType::kHead, 44);
-  CatalogFields(out, head.catalog);
-  out.Fields(head.manifest, head.manifest_bytes, head.manifest_crc);
-  return std::move(out).Finish(key);
+  return EncodeFields(RecordType::kHead, key, head, kHeadFields);
 }
 
 std::string EncodeDocument(Bytes key, const DocumentInfo& info) {
@@ -204,7 +204,7 @@ std::string EncodeIndex(Bytes key, const IndexPiece& piece) {
 absl::StatusOr<MetaRecord> DecodeMeta(Bytes key, Bytes record) {
   constexpr Bytes kWhat = "meta record of the database";
   ASSIGN_OR_RETURN(const Bytes payload, OpenRecord(RecordType::kMeta, key, record, kWhat));
-  RecordReader in(payload);
+  RecordReader in(payload, kRecordVersion);
   MetaRecord meta;
   in.Fields(meta.database_version);
   // The version first: the rest of a newer record may be anything.
@@ -219,49 +219,26 @@ absl::StatusOr<MetaRecord> DecodeMeta(Bytes key, Bytes record) {
 }
 
 absl::StatusOr<CatalogRecord> DecodeCatalog(Bytes key, Bytes record, Bytes what) {
-  ASSIGN_OR_RETURN(const Bytes payload, OpenRecord(RecordType::kCatalog, key, record, what));
-  RecordReader in(payload);
-  CatalogRecord catalog;
-  CatalogFields(in, catalog);
-  if (!in.done()) return DoesNotParse(what, payload);
-  return catalog;
+  return DecodeFields<CatalogRecord>(RecordType::kCatalog, key, record, what, kCatalogFields);
 }
 
 absl::StatusOr<HeadRecord> DecodeHead(Bytes key, Bytes record, Bytes what) {
-  ASSIGN_OR_RETURN(const Bytes payload, OpenRecord(RecordType::kHead, key, record, what));
-  RecordReader in(payload);
-  HeadRecord head;
-  CatalogFields(in, head.catalog);
-  in.Fields(head.manifest, head.manifest_bytes, head.manifest_crc);
-  if (!in.done()) return DoesNotParse(what, payload);
-  return head;
+  return DecodeFields<HeadRecord>(RecordType::kHead, key, record, what, kHeadFields);
 }
 
 absl::StatusOr<DocumentInfo> DecodeDocument(Bytes key, Bytes record, Bytes what) {
-  return DecodeInfo(RecordType::kDocument, key, record, what, kMetadataRecordVersion);
+  return DecodeFields<DocumentInfo>(RecordType::kDocument, key, record, what, GetInfo,
+                                    kMetadataRecordVersion);
 }
 
 absl::StatusOr<DocumentInfo> DecodeRemoved(Bytes key, Bytes record, Bytes what) {
-  return DecodeInfo(RecordType::kRemoved, key, record, what, kTextRecordVersion);
+  return DecodeFields<DocumentInfo>(RecordType::kRemoved, key, record, what, GetInfo,
+                                    kTextRecordVersion);
 }
 
 absl::StatusOr<IngestState> DecodeIngest(Bytes key, Bytes record, Bytes what) {
-  ASSIGN_OR_RETURN(const Bytes payload,
-                   OpenRecord(RecordType::kIngest, key, record, what, kRefreshRecordVersion));
-  RecordReader in(payload);
-  IngestState state;
-  IngestProgress& progress = state.progress;
-  IngestFields(in, state);
-  progress.text = progress.chunks > 0 && state.width == 0;
-  const auto version = static_cast<uint8_t>(record[0]);
-  const bool refresh = version == kRefreshRecordVersion;
-  bool sound = version == kRecordVersion || GetPrefix(in, refresh, progress);
-  if (refresh) {
-    in.Fields(progress.replaces);
-    sound = sound && progress.replaces != OwnerId{};
-  }
-  if (!sound || !in.done()) return DoesNotParse(what, payload);
-  return state;
+  return DecodeFields<IngestState>(RecordType::kIngest, key, record, what, GetIngest,
+                                   kRefreshRecordVersion);
 }
 
 absl::StatusOr<std::string> DecodeResume(Bytes key, Bytes record, Bytes what) {
@@ -273,11 +250,11 @@ absl::StatusOr<std::string> DecodeText(Bytes key, Bytes record, Bytes what) {
 }
 
 absl::StatusOr<std::vector<int32_t>> DecodeTokens(Bytes key, Bytes record, Bytes what) {
-  ASSIGN_OR_RETURN(const Bytes payload, OpenRecord(RecordType::kTokens, key, record, what));
-  RecordReader in(payload);
-  auto tokens = in.Rest<int32_t>();
-  if (!in.done() || tokens.size() > kTokenPieceCount) return DoesNotParse(what, payload);
-  return tokens;
+  const auto read = [](RecordReader& in, std::vector<int32_t>& tokens) {
+    tokens = in.Rest<int32_t>();
+    return tokens.size() <= kTokenPieceCount;
+  };
+  return DecodeFields<std::vector<int32_t>>(RecordType::kTokens, key, record, what, read);
 }
 
 absl::StatusOr<std::string> DecodeState(Bytes key, Bytes record, Bytes what) {
@@ -286,10 +263,10 @@ absl::StatusOr<std::string> DecodeState(Bytes key, Bytes record, Bytes what) {
 
 absl::StatusOr<LandmarkSegmentView> ViewLandmarks(Bytes key, Bytes record, Bytes what) {
   ASSIGN_OR_RETURN(const Bytes payload, OpenRecord(RecordType::kLandmarks, key, record, what));
-  RecordReader in(payload);
+  RecordReader in(payload, kRecordVersion);
   LandmarkSegmentView segment;
-  segment.d_k = in.Number<uint32_t>();
-  segment.count = in.Number<uint32_t>();
+  segment.d_k = in.Get<uint32_t>();
+  segment.count = in.Get<uint32_t>();
   const bool sound = payload.size() >= kLandmarkHeaderBytes && segment.d_k >= 1 &&
                      segment.count >= 1 && segment.count <= kSegmentKeys &&
                      payload.size() - kLandmarkHeaderBytes ==
@@ -309,17 +286,14 @@ absl::StatusOr<LandmarkSegment> DecodeLandmarks(Bytes key, Bytes record, Bytes w
 }
 
 absl::StatusOr<IndexPiece> DecodeIndex(Bytes key, Bytes record, Bytes what) {
-  ASSIGN_OR_RETURN(const Bytes payload, OpenRecord(RecordType::kIndex, key, record, what));
-  RecordReader in(payload);
-  IndexPiece piece;
-  in.Fields(piece.total_bytes, piece.total_crc);
-  const auto bytes = in.Rest<char>();
-  const auto size = static_cast<int64_t>(bytes.size());
-  if (!in.done() || size < 1 || size > std::min(kIndexPieceBytes, piece.total_bytes)) {
-    return DoesNotParse(what, payload);
-  }
-  piece.bytes.assign(bytes.begin(), bytes.end());
-  return piece;
+  const auto read = [](RecordReader& in, IndexPiece& piece) {
+    in.Fields(piece.total_bytes, piece.total_crc);
+    const auto bytes = in.Rest<char>();
+    piece.bytes.assign(bytes.begin(), bytes.end());
+    const int64_t size = std::ssize(bytes);
+    return size >= 1 && size <= std::min(kIndexPieceBytes, piece.total_bytes);
+  };
+  return DecodeFields<IndexPiece>(RecordType::kIndex, key, record, what, read);
 }
 
 int64_t StoredBytes(const IngestState& state) {

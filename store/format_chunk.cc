@@ -44,12 +44,11 @@ void PutStates(const ChunkRecord& chunk, RecordWriter& out) {
 
 // Whether what follows the text range is states of `rows` rows, and tokens before them as far as
 // the version has any.
-bool GetStates(RecordReader& in, uint8_t version, uint64_t rows, uint64_t width,
-               ChunkRecord& chunk) {
-  if (version != kRecordVersion) chunk.tokens = in.Numbers<int32_t>(in.Number<uint32_t>());
-  chunk.mxint8 = version == kMxInt8RecordVersion;
+bool GetStates(RecordReader& in, uint64_t rows, uint64_t width, ChunkRecord& chunk) {
+  if (in.version() != kRecordVersion) chunk.tokens = in.Numbers<int32_t>(in.Get<uint32_t>());
+  chunk.mxint8 = in.version() == kMxInt8RecordVersion;
   chunk.states = chunk.mxint8 ? GetMxInt8(in, rows * width) : in.Rest<Bf16>();
-  const bool has_tokens = version == kTokensRecordVersion || !chunk.tokens.empty();
+  const bool has_tokens = in.version() == kTokensRecordVersion || !chunk.tokens.empty();
   return width >= 1 && chunk.states.size() == rows * width &&
          (!has_tokens ||
           (chunk.tokens.size() >= rows && chunk.tokens.size() <= rows + kMaxPointerReach));
@@ -75,20 +74,17 @@ std::string EncodeChunk(Bytes key, const ChunkRecord& chunk) {
 }
 
 absl::StatusOr<ChunkRecord> DecodeChunk(Bytes key, Bytes record, Bytes what) {
-  ASSIGN_OR_RETURN(const Bytes payload,
-                   OpenRecord(RecordType::kChunk, key, record, what, kRangeRecordVersion));
-  RecordReader in(payload);
-  ChunkRecord chunk;
-  const auto version = static_cast<uint8_t>(record[0]);
-  const bool states = version != kRangeRecordVersion;
-  const auto rows = in.Number<uint32_t>();
-  const auto width = states ? in.Number<uint32_t>() : 0;
-  in.Fields(chunk.text_begin, chunk.text_end);
-  const bool sound = (!states || GetStates(in, version, rows, width, chunk)) && in.done() &&
-                     rows >= 1 && rows <= kMaxChunkTokens && chunk.text_begin <= chunk.text_end;
-  if (!sound) return DoesNotParse(what, payload);
-  chunk.rows = static_cast<int32_t>(rows);
-  return chunk;
+  const auto read = [](RecordReader& in, ChunkRecord& chunk) {
+    const bool states = in.version() != kRangeRecordVersion;
+    const auto rows = in.Get<uint32_t>();
+    const auto width = states ? in.Get<uint32_t>() : 0;
+    in.Fields(chunk.text_begin, chunk.text_end);
+    chunk.rows = static_cast<int32_t>(rows);
+    return (!states || GetStates(in, rows, width, chunk)) && rows >= 1 && rows <= kMaxChunkTokens &&
+           chunk.text_begin <= chunk.text_end;
+  };
+  return DecodeFields<ChunkRecord>(RecordType::kChunk, key, record, what, read,
+                                   kRangeRecordVersion);
 }
 
 int64_t ChunkRecordBytes(const ChunkRecord& chunk) {

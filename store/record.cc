@@ -26,8 +26,7 @@ uint32_t Checksum(Bytes key, Bytes record) {
 
 RecordWriter::RecordWriter(RecordType type, size_t payload_bytes, uint8_t version) {
   out_.reserve(kRecordHeaderBytes + payload_bytes);
-  U8(version);
-  U8(static_cast<uint8_t>(type));
+  Fields(version, type);
   out_.append(kRecordHeaderBytes - 2, '\0');
 }
 

@@ -9,11 +9,13 @@
 #include <cstring>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/status.h"
 
 namespace recollect::store {
 
@@ -46,14 +48,6 @@ enum class RecordType : uint8_t {
   kCached = 20,  // in a cache in front of it
 };
 
-// A field that may be negative; others of its type are counts.
-template <typename T>
-struct AnySign {
-  T& value;
-};
-template <typename T>
-AnySign(T&) -> AnySign<T>;
-
 // Builds one record; Finish fills in the checksum.
 class RecordWriter {
  public:
@@ -63,12 +57,8 @@ class RecordWriter {
   void Fields(const T&... fields) {
     (Field(fields), ...);
   }
-  void U8(uint8_t value) { out_.push_back(static_cast<char>(value)); }
+  void Signed(int64_t value) { Field(value); }
   void U32(uint64_t value);  // REQUIRES: value fits
-  void String(Bytes value) {
-    U32(value.size());
-    Raw(value.data(), value.size());
-  }
   void Raw(const void* bytes, size_t n) { out_.append(static_cast<const char*>(bytes), n); }
 
   // The record, to be stored under `key`.
@@ -77,18 +67,13 @@ class RecordWriter {
  private:
   template <typename T>
   void Field(const T& field) {
-    if constexpr (std::is_same_v<T, bool>) {
-      U8(field ? 1 : 0);
-    } else if constexpr (std::is_same_v<T, std::string>) {
-      String(field);
+    if constexpr (std::is_same_v<T, std::string>) {
+      U32(field.size());
+      Raw(field.data(), field.size());
     } else {
       static_assert(std::is_integral_v<T> || std::is_enum_v<T>);
       Raw(&field, sizeof(field));
     }
-  }
-  template <typename T>
-  void Field(const AnySign<T>& field) {
-    Field(field.value);
   }
   std::string out_;
 };
@@ -97,83 +82,56 @@ class RecordWriter {
 // over, so callers read all fields and check once.
 class RecordReader {
  public:
-  explicit RecordReader(Bytes payload) : rest_(payload) {}
-  // Reads what RecordWriter::Fields has written.
+  RecordReader(Bytes payload, uint8_t version) : rest_(payload), version_(version) {}
+  uint8_t version() const { return version_; }
+  // Reads what RecordWriter::Fields has written. A number of type int64_t is a count, which is
+  // never negative in a valid record.
   template <typename... T>
-  void Fields(T&&... fields) {
-    (Field(fields), ...);
+  void Fields(T&... fields) {
+    ((fields = Get<T>()), ...);
   }
+  void Signed(int64_t& value) { value = static_cast<int64_t>(Get<uint64_t>()); }
   template <typename T>
-  T Number() {
-    static_assert(std::is_integral_v<T>);
-    T value{};
-    if (Has(sizeof(T))) {
-      std::memcpy(&value, rest_.data(), sizeof(T));
-      rest_.remove_prefix(sizeof(T));
+  T Get() {
+    if constexpr (std::is_same_v<T, std::string>) {
+      return std::string(Take(Get<uint32_t>()));
+    } else if constexpr (std::is_same_v<T, bool>) {
+      const auto value = Get<uint8_t>();
+      ok_ = ok_ && value <= 1;
+      return value == 1;
+    } else {
+      static_assert(std::is_integral_v<T> || std::is_enum_v<T>);
+      T value{};
+      if (const Bytes bytes = Take(sizeof(T)); ok_) std::memcpy(&value, bytes.data(), sizeof(T));
+      if constexpr (std::is_same_v<T, int64_t>) ok_ = ok_ && value >= 0;
+      return value;
     }
-    return value;
-  }
-  // A count: never negative in a valid record.
-  int64_t Count() {
-    const auto value = Number<int64_t>();
-    ok_ = ok_ && value >= 0;
-    return value;
-  }
-  bool Flag() {
-    const auto value = Number<uint8_t>();
-    ok_ = ok_ && value <= 1;
-    return value == 1;
-  }
-  std::string String() {
-    const auto size = Number<uint32_t>();
-    if (!Has(size)) return {};
-    std::string out(rest_.substr(0, size));
-    rest_.remove_prefix(size);
-    return out;
   }
   template <typename T>
   std::vector<T> Numbers(size_t count) {
-    if (!Has(count * sizeof(T))) return {};
-    std::vector<T> out(count);
-    if (count > 0) std::memcpy(out.data(), rest_.data(), count * sizeof(T));
-    rest_.remove_prefix(count * sizeof(T));
+    const Bytes bytes = Take(count * sizeof(T));
+    std::vector<T> out(bytes.size() / sizeof(T));
+    if (!out.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
     return out;
   }
   template <typename T>
   std::vector<T> Rest() {
     ok_ = ok_ && rest_.size() % sizeof(T) == 0;
-    if (!ok_) return {};
-    std::vector<T> out(rest_.size() / sizeof(T));
-    if (!out.empty()) std::memcpy(out.data(), rest_.data(), rest_.size());
-    rest_ = {};
-    return out;
+    return Numbers<T>(rest_.size() / sizeof(T));
   }
+  bool more() const { return ok_ && !rest_.empty(); }
   bool done() const { return ok_ && rest_.empty(); }
 
  private:
-  template <typename T>
-  void Field(T& field) {
-    if constexpr (std::is_same_v<T, bool>) {
-      field = Flag();
-    } else if constexpr (std::is_same_v<T, std::string>) {
-      field = String();
-    } else if constexpr (std::is_same_v<T, int64_t>) {
-      field = Count();
-    } else if constexpr (std::is_enum_v<T>) {
-      field = T{Number<std::underlying_type_t<T>>()};
-    } else {
-      field = Number<T>();
-    }
-  }
-  template <typename T>
-  void Field(AnySign<T>& field) {
-    field.value = Number<T>();
-  }
-  bool Has(size_t n) {
+  // Returns the next bytes; none, once there are too few.
+  Bytes Take(size_t n) {
     ok_ = ok_ && rest_.size() >= n;
-    return ok_;
+    const Bytes taken = rest_.substr(0, ok_ ? n : 0);
+    rest_.remove_prefix(taken.size());
+    return taken;
   }
   Bytes rest_;
+  const uint8_t version_;
   bool ok_ = true;
 };
 
@@ -186,6 +144,31 @@ absl::StatusOr<Bytes> OpenRecord(RecordType type, Bytes key, Bytes record, Bytes
 absl::Status Damaged(Bytes what, Bytes why);
 // The same, because its payload is none of that type.
 absl::Status DoesNotParse(Bytes what, Bytes payload);
+
+// Encodes and decodes a record of fields that `fields` visits in their order, given the record and
+// the value.
+template <typename T, typename Fields>
+std::string EncodeFields(RecordType type, Bytes key, const T& value, const Fields& fields) {
+  RecordWriter out(type, 64);
+  fields(out, value);
+  return std::move(out).Finish(key);
+}
+// `read` gets the reader and the value, and may return false: such a value is in no record.
+template <typename T, typename Read>
+absl::StatusOr<T> DecodeFields(RecordType type, Bytes key, Bytes record, Bytes what,
+                               const Read& read, uint8_t newest = kRecordVersion) {
+  ASSIGN_OR_RETURN(const Bytes payload, OpenRecord(type, key, record, what, newest));
+  RecordReader in(payload, static_cast<uint8_t>(record[0]));
+  T value;
+  bool sound = true;
+  if constexpr (std::is_void_v<decltype(read(in, value))>) {
+    read(in, value);
+  } else {
+    sound = read(in, value);
+  }
+  if (sound && in.done()) return value;
+  return DoesNotParse(what, payload);
+}
 
 }  // namespace recollect::store
 

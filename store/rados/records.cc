@@ -15,45 +15,24 @@ std::string Hex16(uint64_t value) { return absl::StrCat(absl::Hex(value, absl::k
 
 uint64_t Number(OwnerId owner) { return static_cast<uint64_t>(owner); }
 
-template <typename Record, typename T>
-void ExtentFields(Record& record, T& extent) {
-  record.Fields(extent.kind, extent.epoch, extent.segment, extent.offset, extent.bytes,
-                extent.count);
-}
-
-// For records that have only numbers, in the order in which `fields` visits them.
-template <typename T, typename Fields>
-std::string Encode(RecordType type, Bytes key, const T& value, const Fields& fields) {
-  RecordWriter out(type, 64);
-  fields(out, value);
-  return std::move(out).Finish(key);
-}
-
-absl::Status WrongSize(Bytes what, Bytes payload) {
-  return Damaged(what, absl::StrCat("payload of ", payload.size(), " bytes"));
-}
-
-template <typename T, typename Fields>
-absl::StatusOr<T> Decode(RecordType type, Bytes key, Bytes record, Bytes what,
-                         const Fields& fields) {
-  ASSIGN_OR_RETURN(const Bytes payload, OpenRecord(type, key, record, what));
-  RecordReader in(payload);
-  T value;
-  fields(in, value);
-  if (!in.done()) return WrongSize(what, payload);
-  return value;
-}
-
+// The fields of a record, in their order: for writing and for reading.
+constexpr auto kPoolFields = [](auto& record, auto& pool) {
+  record.Fields(pool.version, pool.next_owner);
+};
 constexpr auto kCursorFields = [](auto& record, auto& cursor) {
   record.Fields(cursor.commits, cursor.state_epoch);
 };
 constexpr auto kIndexHeadFields = [](auto& record, auto& index) {
   record.Fields(index.generation, index.total_bytes);
 };
+constexpr auto kExtentFields = [](auto& record, auto& extent) {
+  record.Fields(extent.kind, extent.epoch, extent.segment, extent.offset, extent.bytes,
+                extent.count);
+};
 
 }  // namespace
 
-std::string WriterKey(Bytes id) { return absl::StrCat("w", id); }
+std::string WriterKey(Bytes id) { return absl::StrCat(kWriterPrefix, id); }
 
 std::string WriterValue(OwnerId owner, uint64_t epoch) {
   return absl::StrCat(Number(owner), ".", epoch);
@@ -62,10 +41,10 @@ std::string WriterValue(OwnerId owner, uint64_t epoch) {
 bool ParseWriter(Bytes value, OwnerId* owner, uint64_t* epoch) {
   const std::pair<Bytes, Bytes> parts = absl::StrSplit(value, absl::MaxSplits('.', 1));
   uint64_t number = 0;
-  if (!absl::SimpleAtoi(parts.first, &number) || !absl::SimpleAtoi(parts.second, epoch))
-    return false;
-  *owner = OwnerId{number};
-  return true;
+  const bool parsed =
+      absl::SimpleAtoi(parts.first, &number) && absl::SimpleAtoi(parts.second, epoch);
+  if (parsed) *owner = OwnerId{number};
+  return parsed;
 }
 
 std::string FreeingKey(OwnerId owner) { return absl::StrCat("f", OwnerKey(owner)); }
@@ -116,57 +95,56 @@ absl::StatusOr<std::string> DecodeCached(Bytes key, Bytes cached, Bytes what) {
 }
 
 std::string EncodePool(Bytes key, const PoolRecord& pool) {
-  RecordWriter out(RecordType::kPool, 64);
-  out.Fields(pool.version, pool.next_owner);
-  return std::move(out).Finish(key);
+  return EncodeFields(RecordType::kPool, key, pool, kPoolFields);
 }
 
 absl::StatusOr<PoolRecord> DecodePool(Bytes key, Bytes record, Bytes what) {
-  ASSIGN_OR_RETURN(const Bytes payload, OpenRecord(RecordType::kPool, key, record, what));
-  RecordReader in(payload);
-  PoolRecord pool;
-  in.Fields(pool.version);
-  // What follows is another version's affair.
-  if (pool.version != kPoolVersion) return pool;
-  in.Fields(pool.next_owner);
-  if (!in.done()) return WrongSize(what, payload);
-  return pool;
+  const auto read = [](RecordReader& in, PoolRecord& pool) {
+    in.Fields(pool.version);
+    if (pool.version == kPoolVersion) {
+      in.Fields(pool.next_owner);
+    } else {
+      (void)in.Rest<char>();  // another version's affair
+    }
+  };
+  return DecodeFields<PoolRecord>(RecordType::kPool, key, record, what, read);
 }
 
 std::string EncodeCursor(Bytes key, const CursorRecord& cursor) {
-  return Encode(RecordType::kCursor, key, cursor, kCursorFields);
+  return EncodeFields(RecordType::kCursor, key, cursor, kCursorFields);
 }
 
 absl::StatusOr<CursorRecord> DecodeCursor(Bytes key, Bytes record, Bytes what) {
-  return Decode<CursorRecord>(RecordType::kCursor, key, record, what, kCursorFields);
+  return DecodeFields<CursorRecord>(RecordType::kCursor, key, record, what, kCursorFields);
 }
 
 std::string EncodeExtents(Bytes key, const std::vector<Extent>& extents) {
-  RecordWriter out(RecordType::kExtents, 64);
-  for (const Extent& extent : extents) ExtentFields(out, extent);
-  return std::move(out).Finish(key);
+  const auto fields = [](RecordWriter& out, const std::vector<Extent>& all) {
+    for (const Extent& extent : all) kExtentFields(out, extent);
+  };
+  return EncodeFields(RecordType::kExtents, key, extents, fields);
 }
 
 absl::StatusOr<std::vector<Extent>> DecodeExtents(Bytes key, Bytes record, Bytes what) {
-  ASSIGN_OR_RETURN(const Bytes payload, OpenRecord(RecordType::kExtents, key, record, what));
-  constexpr size_t kExtentBytes = 29;
-  std::vector<Extent> extents(payload.size() / kExtentBytes);
-  RecordReader in(payload);
-  bool right = payload.size() % kExtentBytes == 0;
-  for (Extent& extent : extents) {
-    ExtentFields(in, extent);
-    right = right && static_cast<int>(extent.kind) < kKinds && extent.count > 0;
-  }
-  if (!right) return WrongSize(what, payload);
-  return extents;
+  const auto read = [](RecordReader& in, std::vector<Extent>& extents) {
+    bool sound = true;
+    while (sound && in.more()) {
+      Extent extent;
+      kExtentFields(in, extent);
+      sound = static_cast<int>(extent.kind) < kKinds && extent.count > 0;
+      extents.push_back(extent);
+    }
+    return sound;
+  };
+  return DecodeFields<std::vector<Extent>>(RecordType::kExtents, key, record, what, read);
 }
 
 std::string EncodeIndexHead(Bytes key, const IndexHeadRecord& index) {
-  return Encode(RecordType::kIndexHead, key, index, kIndexHeadFields);
+  return EncodeFields(RecordType::kIndexHead, key, index, kIndexHeadFields);
 }
 
 absl::StatusOr<IndexHeadRecord> DecodeIndexHead(Bytes key, Bytes record, Bytes what) {
-  return Decode<IndexHeadRecord>(RecordType::kIndexHead, key, record, what, kIndexHeadFields);
+  return DecodeFields<IndexHeadRecord>(RecordType::kIndexHead, key, record, what, kIndexHeadFields);
 }
 
 }  // namespace recollect::store::rados

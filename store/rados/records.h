@@ -37,6 +37,7 @@ inline constexpr char kPinLock[] = "pin";
 inline constexpr char kIndexLock[] = "index";  // while pieces of an index are put
 
 // Keys of the catalog object, beside those of format.h.
+inline constexpr Bytes kWriterPrefix = "w";
 std::string WriterKey(Bytes id);  // WriterValue of the ingest of that id
 std::string WriterValue(OwnerId owner, uint64_t epoch);
 bool ParseWriter(Bytes value, OwnerId* owner, uint64_t* epoch);

@@ -1,7 +1,7 @@
 // A cache with a hard byte budget that evicts the least recently used entry first. The host tier
 // (chunk states) and the device tier's hot memory K, V are two of these.
 //
-// Bytes count from before the cache takes a value until its last reader releases it: an evicted
+// Bytes count from when the cache takes a value until its last reader has released it: an evicted
 // value that is still read counts, so `used_bytes() <= budget_bytes()` always holds. A value that
 // Insert leaves to its caller is not counted; this is rare while readers hold values only to
 // compute with them.
@@ -42,7 +42,7 @@ class ByteBudgetCache {
   using Handle = std::shared_ptr<const Value>;
 
   explicit ByteBudgetCache(int64_t budget_bytes)
-      : budget_bytes_(budget_bytes), account_(std::make_shared<Account>()) {}
+      : budget_bytes_(budget_bytes), used_bytes_(std::make_shared<std::atomic<int64_t>>(0)) {}
   ByteBudgetCache(const ByteBudgetCache&) = delete;
   ByteBudgetCache& operator=(const ByteBudgetCache&) = delete;
 
@@ -62,9 +62,13 @@ class ByteBudgetCache {
     MutexLock lock(mutex_);
     if (Handle present = FindLocked(ref)) return present;
     if (bytes > budget_bytes_ || !MakeRoomLocked(bytes)) return nullptr;
-    // Only this function raises the account, and it holds the lock: room that was found stays.
-    auto owned = std::make_shared<Accounted>(account_, bytes, std::move(value));
-    Handle handle(owned, &owned->value);
+    // Only this function raises the count, and it holds the lock: room that was found stays.
+    auto owned = std::make_unique<const Value>(std::move(value));
+    used_bytes_->fetch_add(bytes, std::memory_order_acq_rel);
+    const Handle handle(owned.release(), [used = used_bytes_, bytes](const Value* gone) {
+      delete gone;
+      used->fetch_sub(bytes, std::memory_order_acq_rel);
+    });
     lru_.push_front(Entry{ref, handle});
     index_.emplace(ref, lru_.begin());
     return handle;
@@ -86,29 +90,9 @@ class ByteBudgetCache {
   }
 
   int64_t budget_bytes() const { return budget_bytes_; }
-  int64_t used_bytes() const { return account_->used.load(std::memory_order_acquire); }
+  int64_t used_bytes() const { return used_bytes_->load(std::memory_order_acquire); }
 
  private:
-  struct Account {
-    std::atomic<int64_t> used{0};
-  };
-  // A value with its claim on the budget; the claim ends after the value is gone.
-  struct Accounted {
-    struct Claim {
-      Claim(std::shared_ptr<Account> to, int64_t n) : account(std::move(to)), bytes(n) {
-        account->used.fetch_add(bytes, std::memory_order_acq_rel);
-      }
-      ~Claim() { account->used.fetch_sub(bytes, std::memory_order_acq_rel); }
-      Claim(const Claim&) = delete;
-      Claim& operator=(const Claim&) = delete;
-      const std::shared_ptr<Account> account;
-      const int64_t bytes;
-    };
-    Accounted(std::shared_ptr<Account> account, int64_t bytes, Value&& v)
-        : claim(std::move(account), bytes), value(std::move(v)) {}
-    Claim claim;  // before `value`, so that it is destroyed after it
-    const Value value;
-  };
   struct Entry {
     ChunkRef ref;
     Handle value;
@@ -141,7 +125,7 @@ class ByteBudgetCache {
   }
 
   const int64_t budget_bytes_;
-  const std::shared_ptr<Account> account_;
+  const std::shared_ptr<std::atomic<int64_t>> used_bytes_;  // values outlive the cache
   Mutex mutex_;
   std::list<Entry> lru_ ABSL_GUARDED_BY(mutex_);  // most recent first
   std::unordered_map<ChunkRef, Iterator, ChunkRefHash> index_ ABSL_GUARDED_BY(mutex_);

@@ -11,11 +11,6 @@ namespace {
 
 using nlohmann::json;
 
-std::string InMessage(absl::string_view key) {
-  const json shown = std::string(key.substr(0, kMaxMetadataKeyBytes));
-  return shown.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
 absl::StatusOr<json> ParseObject(absl::string_view text) {
   absl::StatusOr<json> object = ParseJson(text, EqualKeys::kRefused);
   if (!object.ok()) return Annotate(object.status(), "metadata");
@@ -26,14 +21,14 @@ absl::StatusOr<json> ParseObject(absl::string_view text) {
 
 absl::Status CheckKey(absl::string_view key) {
   if (!key.empty() && std::ssize(key) <= kMaxMetadataKeyBytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("metadata: key ", InMessage(key), " has ",
+  return absl::InvalidArgumentError(absl::StrCat("metadata: key ", ShownInMessage(key), " has ",
                                                  key.size(), " bytes, expected 1 to ",
                                                  kMaxMetadataKeyBytes));
 }
 
 absl::Status CheckValue(absl::string_view key, const json& value) {
   if (value.is_string() || value.is_number() || value.is_boolean()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("metadata: key ", InMessage(key), ": ",
+  return absl::InvalidArgumentError(absl::StrCat("metadata: key ", ShownInMessage(key), ": ",
                                                  value.type_name(),
                                                  ", expected a string, a number, true or false"));
 }
@@ -55,6 +50,11 @@ absl::StatusOr<std::string> TextOf(const json& object) {
 }
 
 }  // namespace
+
+std::string ShownInMessage(absl::string_view text) {
+  const json shown = std::string(text.substr(0, kMaxMetadataKeyBytes));
+  return shown.dump(-1, ' ', false, json::error_handler_t::replace);
+}
 
 absl::StatusOr<std::string> ReadMetadata(absl::string_view object) {
   ASSIGN_OR_RETURN(const json parsed, ParseObject(object));

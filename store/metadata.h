@@ -19,6 +19,9 @@ inline constexpr int64_t kMaxMetadataBytes = 4096;  // of the text that is kept
 inline constexpr int64_t kMaxMetadataKeys = 64;
 inline constexpr int64_t kMaxMetadataKeyBytes = 64;
 
+// Returns the beginning of a key or another short text in quotes, for messages.
+std::string ShownInMessage(absl::string_view text);
+
 // Returns the text to keep of a JSON object, empty for an object without keys. INVALID_ARGUMENT,
 // naming the key: a value that is no string, number, true or false; a key that is empty, too long
 // or there twice; more keys or bytes than the limits (names both numbers).

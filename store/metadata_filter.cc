@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/json.h"
 #include "base/status.h"
+#include "store/metadata.h"
 
 namespace recollect::store {
 namespace {
@@ -15,7 +16,6 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kPage = 1024;  // documents read at once
-constexpr size_t kMaxShownBytes = 64;
 
 enum class Type { kEq, kNe, kGt, kGte, kLt, kLte, kIn, kNin, kAnd, kOr };
 
@@ -24,41 +24,21 @@ constexpr std::pair<absl::string_view, Type> kTypes[] = {
     {"lt", Type::kLt},   {"lte", Type::kLte}, {"in", Type::kIn}, {"nin", Type::kNin},
     {"and", Type::kAnd}, {"or", Type::kOr},
 };
-constexpr char kTypeNames[] = "eq, ne, gt, gte, lt, lte, in, nin, and, or";
-
-bool IsOrdering(Type type) {
-  return type == Type::kGt || type == Type::kGte || type == Type::kLt || type == Type::kLte;
-}
-
-std::string Quoted(absl::string_view text) {
-  const json shown = std::string(text.substr(0, kMaxShownBytes));
-  return shown.dump(-1, ' ', false, json::error_handler_t::replace);
-}
 
 absl::Status Bad(absl::string_view place, absl::string_view is, absl::string_view expected) {
   return absl::InvalidArgumentError(absl::StrCat(place, ": ", is, ", expected ", expected));
 }
 
-std::weak_ordering OrderOf(bool less, bool greater) {
-  return less      ? std::weak_ordering::less
-         : greater ? std::weak_ordering::greater
-                   : std::weak_ordering::equivalent;
-}
-
 // Integers are compared as such: not all of them are doubles.
 std::weak_ordering CompareNumbers(const json& a, const json& b) {
   if (a.is_number_float() || b.is_number_float()) {
-    const auto x = a.get<double>(), y = b.get<double>();  // finite
-    return OrderOf(x<y, x> y);
+    return std::weak_order(a.get<double>(), b.get<double>());
   }
   const auto is_large = [](const json& n) {
     return n.is_number_unsigned() && n.get<uint64_t>() > INT64_MAX;
   };
-  if (is_large(a) || is_large(b)) {
-    if (!is_large(a)) return std::weak_ordering::less;
-    if (!is_large(b)) return std::weak_ordering::greater;
-    return a.get<uint64_t>() <=> b.get<uint64_t>();
-  }
+  if (is_large(a) && is_large(b)) return a.get<uint64_t>() <=> b.get<uint64_t>();
+  if (is_large(a) || is_large(b)) return is_large(a) <=> is_large(b);
   return a.get<int64_t>() <=> b.get<int64_t>();
 }
 
@@ -66,12 +46,9 @@ std::weak_ordering CompareNumbers(const json& a, const json& b) {
 std::partial_ordering Compare(const json& a, const json& b) {
   if (a.is_number() && b.is_number()) return CompareNumbers(a, b);
   if (a.is_string() && b.is_string()) {
-    const int order = a.get_ref<const std::string&>().compare(b.get_ref<const std::string&>());
-    return OrderOf(order<0, order> 0);
+    return a.get_ref<const std::string&>() <=> b.get_ref<const std::string&>();
   }
-  if (a.is_boolean() && b.is_boolean()) {
-    return OrderOf(a.get<bool>() < b.get<bool>(), a.get<bool>() > b.get<bool>());
-  }
+  if (a.is_boolean() && b.is_boolean()) return a.get<bool>() <=> b.get<bool>();
   return std::partial_ordering::unordered;
 }
 
@@ -119,95 +96,92 @@ struct MetadataFilter::Node {
   }
 };
 
-class FilterParser {
- public:
-  using Node = MetadataFilter::Node;
+namespace {
 
-  static absl::StatusOr<Node> Parse(json object, const std::string& place, int64_t depth) {
-    if (depth > kMaxFilterDepth) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(place, ": filters are more than ", kMaxFilterDepth, " deep"));
-    }
-    if (!object.is_object()) return Bad(place, object.type_name(), "an object");
-    Node node;
-    ASSIGN_OR_RETURN(node.type, TakeType(object, place));
-    const bool compound = node.type == Type::kAnd || node.type == Type::kOr;
-    RETURN_IF_ERROR(compound ? TakeFilters(object, place, depth, node)
-                             : TakeComparison(object, place, node));
-    if (object.empty()) return node;
+using Node = MetadataFilter::Node;
+
+// Takes a field out of the object.
+absl::StatusOr<json> Take(json& object, const char* name, const std::string& place) {
+  const auto found = object.find(name);
+  if (found == object.end()) {
+    return absl::InvalidArgumentError(absl::StrCat(place, ": ", name, " is missing"));
+  }
+  json value = std::move(*found);
+  object.erase(found);
+  return value;
+}
+
+absl::StatusOr<std::string> TakeString(json& object, const char* name, const std::string& place) {
+  ASSIGN_OR_RETURN(const json value, Take(object, name, place));
+  if (value.is_string()) return value.get<std::string>();
+  return Bad(absl::StrCat(place, ".", name), value.type_name(), "a string");
+}
+
+absl::StatusOr<Type> TakeType(json& object, const std::string& place) {
+  ASSIGN_OR_RETURN(const std::string name, TakeString(object, "type", place));
+  std::string known;
+  for (const auto& [type_name, type] : kTypes) {
+    if (name == type_name) return type;
+    absl::StrAppend(&known, known.empty() ? "one of " : ", ", type_name);
+  }
+  return Bad(absl::StrCat(place, ".type"), ShownInMessage(name), known);
+}
+
+absl::StatusOr<Node> ParseNode(json object, const std::string& place, int64_t depth);
+
+absl::Status TakeFilters(json& object, const std::string& place, int64_t depth, Node& node) {
+  ASSIGN_OR_RETURN(json list, Take(object, "filters", place));
+  const std::string name = absl::StrCat(place, ".filters");
+  if (!list.is_array()) return Bad(name, list.type_name(), "a list of filters");
+  if (list.empty()) return Bad(name, "an empty list", "at least one filter");
+  for (size_t i = 0; i < list.size(); ++i) {
+    ASSIGN_OR_RETURN(Node filter,
+                     ParseNode(std::move(list[i]), absl::StrCat(name, "[", i, "]"), depth + 1));
+    node.filters.push_back(std::move(filter));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFilterValue(const std::string& name, const json& value, bool boolean) {
+  if (value.is_string() || value.is_number() || (boolean && value.is_boolean())) {
+    return absl::OkStatus();
+  }
+  return Bad(name, value.type_name(),
+             boolean ? "a string, a number, true or false" : "a string or a number");
+}
+
+absl::Status TakeComparison(json& object, const std::string& place, Node& node) {
+  ASSIGN_OR_RETURN(node.key, TakeString(object, "key", place));
+  ASSIGN_OR_RETURN(node.value, Take(object, "value", place));
+  const std::string name = absl::StrCat(place, ".value");
+  if (node.type != Type::kIn && node.type != Type::kNin) {
+    const bool orders = node.type != Type::kEq && node.type != Type::kNe;
+    return CheckFilterValue(name, node.value, !orders);
+  }
+  if (!node.value.is_array()) return Bad(name, node.value.type_name(), "a list of values");
+  for (size_t i = 0; i < node.value.size(); ++i) {
+    RETURN_IF_ERROR(CheckFilterValue(absl::StrCat(name, "[", i, "]"), node.value[i], true));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Node> ParseNode(json object, const std::string& place, int64_t depth) {
+  if (depth > kMaxFilterDepth) {
     return absl::InvalidArgumentError(
-        absl::StrCat(place, ": unknown field ", Quoted(object.begin().key())));
+        absl::StrCat(place, ": filters are more than ", kMaxFilterDepth, " deep"));
   }
+  if (!object.is_object()) return Bad(place, object.type_name(), "an object");
+  Node node;
+  ASSIGN_OR_RETURN(node.type, TakeType(object, place));
+  const bool compound = node.type == Type::kAnd || node.type == Type::kOr;
+  RETURN_IF_ERROR(compound ? TakeFilters(object, place, depth, node)
+                           : TakeComparison(object, place, node));
+  if (object.empty()) return node;
+  return absl::InvalidArgumentError(
+      absl::StrCat(place, ": unknown field ", ShownInMessage(object.begin().key())));
+}
 
-  static MetadataFilter Filter(Node root) {
-    MetadataFilter filter;
-    filter.root_ = std::make_shared<const Node>(std::move(root));
-    return filter;
-  }
-
- private:
-  // Takes a field out of the object.
-  static absl::StatusOr<json> Take(json& object, const char* name, const std::string& place) {
-    const auto found = object.find(name);
-    if (found == object.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(place, ": ", name, " is missing"));
-    }
-    json value = std::move(*found);
-    object.erase(found);
-    return value;
-  }
-
-  static absl::StatusOr<std::string> TakeString(json& object, const char* name,
-                                                const std::string& place) {
-    ASSIGN_OR_RETURN(const json value, Take(object, name, place));
-    if (value.is_string()) return value.get<std::string>();
-    return Bad(absl::StrCat(place, ".", name), value.type_name(), "a string");
-  }
-
-  static absl::StatusOr<Type> TakeType(json& object, const std::string& place) {
-    ASSIGN_OR_RETURN(const std::string name, TakeString(object, "type", place));
-    for (const auto& [known, type] : kTypes) {
-      if (name == known) return type;
-    }
-    return Bad(absl::StrCat(place, ".type"), Quoted(name), absl::StrCat("one of ", kTypeNames));
-  }
-
-  static absl::Status TakeFilters(json& object, const std::string& place, int64_t depth,
-                                  Node& node) {
-    ASSIGN_OR_RETURN(json list, Take(object, "filters", place));
-    const std::string name = absl::StrCat(place, ".filters");
-    if (!list.is_array()) return Bad(name, list.type_name(), "a list of filters");
-    if (list.empty()) return Bad(name, "an empty list", "at least one filter");
-    for (size_t i = 0; i < list.size(); ++i) {
-      ASSIGN_OR_RETURN(Node filter,
-                       Parse(std::move(list[i]), absl::StrCat(name, "[", i, "]"), depth + 1));
-      node.filters.push_back(std::move(filter));
-    }
-    return absl::OkStatus();
-  }
-
-  static absl::Status TakeComparison(json& object, const std::string& place, Node& node) {
-    ASSIGN_OR_RETURN(node.key, TakeString(object, "key", place));
-    ASSIGN_OR_RETURN(node.value, Take(object, "value", place));
-    const std::string name = absl::StrCat(place, ".value");
-    if (node.type != Type::kIn && node.type != Type::kNin) {
-      return CheckValue(name, node.value, !IsOrdering(node.type));
-    }
-    if (!node.value.is_array()) return Bad(name, node.value.type_name(), "a list of values");
-    for (size_t i = 0; i < node.value.size(); ++i) {
-      RETURN_IF_ERROR(CheckValue(absl::StrCat(name, "[", i, "]"), node.value[i], true));
-    }
-    return absl::OkStatus();
-  }
-
-  static absl::Status CheckValue(const std::string& name, const json& value, bool boolean) {
-    if (value.is_string() || value.is_number() || (boolean && value.is_boolean())) {
-      return absl::OkStatus();
-    }
-    return Bad(name, value.type_name(),
-               boolean ? "a string, a number, true or false" : "a string or a number");
-  }
-};
+}  // namespace
 
 absl::StatusOr<MetadataFilter> MetadataFilter::Parse(absl::string_view text,
                                                      absl::string_view field) {
@@ -216,8 +190,10 @@ absl::StatusOr<MetadataFilter> MetadataFilter::Parse(absl::string_view text,
                                                  0, kMaxFilterBytes));
   absl::StatusOr<json> object = ParseJson(text, EqualKeys::kRefused);
   if (!object.ok()) return Annotate(object.status(), field);
-  ASSIGN_OR_RETURN(Node root, FilterParser::Parse(*std::move(object), std::string(field), 1));
-  return FilterParser::Filter(std::move(root));
+  ASSIGN_OR_RETURN(Node root, ParseNode(*std::move(object), std::string(field), 1));
+  MetadataFilter filter;
+  filter.root_ = std::make_shared<const Node>(std::move(root));
+  return filter;
 }
 
 bool MetadataFilter::Matches(absl::string_view metadata) const {

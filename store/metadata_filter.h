@@ -41,9 +41,9 @@ class MetadataFilter {
   bool Matches(absl::string_view metadata) const;
   bool matches_all() const { return root_ == nullptr; }
 
+  struct Node;  // of metadata_filter.cc
+
  private:
-  struct Node;
-  friend class FilterParser;
   std::shared_ptr<const Node> root_;
 };
 

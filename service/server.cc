@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <utility>
 
-#include "absl/strings/string_view.h"
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/notification.h"
 #include "base/clock.h"
 #include "base/io/log.h"
 #include "base/status.h"
 #include "base/sync/mutex.h"
 #include "grpc/grpc.h"
+#include "grpc/support/cpu.h"
 #include "grpc/support/log.h"
+#include "grpcpp/alarm.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/security/server_credentials.h"
@@ -18,7 +22,6 @@
 #include "grpcpp/server_builder.h"
 #include "service/limits.h"
 #include "service/net/gate.h"
-#include "service/net/grpc_threads.h"
 #include "service/net/parse_errors.h"
 #include "service/rpc/call.h"
 #include "service/rpc/services.h"
@@ -51,6 +54,29 @@ void SetUpGrpcOnce() {
   (void)done;
 }
 
+// Starts all threads that the executor of gRPC may have, two for each CPU, and returns when they
+// are there. gRPC 1.51 starts them when work waits, and does not look whether one has started:
+// where memory or the number of threads is bounded, work goes to a thread that is not there, and
+// its call never ends. Called once a server is built, since gRPC ends them with the last object of
+// its own, before that server takes connections, and outside gRPC's callbacks.
+void StartGrpcThreads() {
+  // The executor starts a thread when more than two closures wait at one that it has.
+  constexpr int kClosuresPerThread = 3;
+  const int closures = kClosuresPerThread * 2 * static_cast<int>(gpr_cpu_num_cores());
+  absl::Notification all_set;
+  absl::BlockingCounter unfinished(closures);
+  std::deque<grpc::Alarm> alarms(static_cast<size_t>(closures));
+  // Callbacks of alarms run on the executor. These wait until the last has been handed over.
+  for (grpc::Alarm& alarm : alarms) {
+    alarm.Set(gpr_time_0(GPR_CLOCK_REALTIME), [&](bool) {
+      all_set.WaitForNotification();
+      unfinished.DecrementCount();
+    });
+  }
+  all_set.Notify();
+  unfinished.Wait();
+}
+
 class GrpcServer final : public Server {
  public:
   GrpcServer(const ServerOptions& options, engine::Engine& engine)
@@ -59,6 +85,7 @@ class GrpcServer final : public Server {
         documents_(MakeDocumentsService(runtime_, engine)),
         generation_(MakeGenerationService(runtime_, engine)),
         admin_(MakeAdminService(runtime_, engine, options.model_name, options.backup_dir)) {
+    runtime_.engine = &engine;
     runtime_.check_health = [this] { CheckHealth(); };
     runtime_.guard = options.guard;
     runtime_.shows_paths = options.listen.empty();
@@ -172,7 +199,7 @@ void GrpcServer::Drain(absl::Time deadline) {
   runtime_.draining = true;
   engine_.Shutdown(deadline);
   // Answers that the engine has given may still be on their way to a slow reader.
-  runtime_.metrics.AwaitAllBut(kIngestMethod, deadline);
+  runtime_.metrics.AwaitAllBut(kMethod<v1::IngestHeader>.name, deadline);
   // What is still open are ingests that wait for their client, and health watches: they get a
   // moment to end by themselves.
   const absl::Duration left =

@@ -5,7 +5,6 @@
 #define RECOLLECT_SERVICE_CODEC_CODEC_H_
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
 

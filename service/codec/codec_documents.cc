@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <utility>
 
 #include "base/io/paths.h"
 #include "base/status.h"

@@ -1,6 +1,5 @@
 #include <cstdint>
 #include <optional>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/io/paths.h"

@@ -16,11 +16,9 @@
 #include <cstring>
 #include <deque>
 #include <map>
-#include <memory>
 #include <set>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"

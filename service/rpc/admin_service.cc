@@ -4,7 +4,6 @@
 #include "base/io/process.h"
 #include "base/status.h"
 #include "recollect/v1/admin.grpc.pb.h"
-#include "service/codec/codec.h"
 #include "service/rpc/services.h"
 
 namespace recollect::service {
@@ -21,52 +20,43 @@ class AdminService final : public v1::Admin::CallbackService {
 
   Unary* GetModel(Context* context, const v1::GetModelRequest* request,
                   v1::ModelInfo* response) override {
-    return RunOnPool(runtime_, "Admin/GetModel", context, request,
-                     [this, response](const access::Caller&) {
-                       *response = Encode(engine_.model(), model_name_);
-                       response->set_index(engine_.stats().index);
-                       return absl::OkStatus();
-                     });
+    return RunOnPool(runtime_, context, request, [=, this](const access::Caller&) {
+      *response = Encode(engine_.model(), model_name_);
+      response->set_index(engine_.stats().index);
+      return absl::OkStatus();
+    });
   }
 
   Unary* GetStats(Context* context, const v1::GetStatsRequest* request,
                   v1::Stats* response) override {
-    return RunOnPool(runtime_, "Admin/GetStats", context, request,
-                     [this, response](const access::Caller&) {
-                       *response = Encode(engine_.stats());
-                       response->set_resident_bytes(ReadProcess().resident_bytes);
-                       response->set_uptime_s(absl::ToDoubleSeconds(SteadyNow() - runtime_.start));
-                       for (const auto& [method, metrics] : runtime_.metrics.Snapshot())
-                         *response->add_rpcs() = Encode(method, metrics);
-                       return absl::OkStatus();
-                     });
+    return RunOnPool(runtime_, context, request, [=, this](const access::Caller&) {
+      *response = Encode(engine_.stats());
+      response->set_resident_bytes(ReadProcess().resident_bytes);
+      response->set_uptime_s(absl::ToDoubleSeconds(SteadyNow() - runtime_.start));
+      for (const auto& [method, metrics] : runtime_.metrics.Snapshot())
+        *response->add_rpcs() = Encode(method, metrics);
+      return absl::OkStatus();
+    });
   }
 
   Unary* CreateBackup(Context* context, const v1::CreateBackupRequest* request,
                       v1::Backup* response) override {
-    return RunOnPool(runtime_, "Admin/CreateBackup", context, request,
-                     [this, request, response](const access::Caller&) -> absl::Status {
-                       RETURN_IF_ERROR(CheckBackupDir());
-                       ASSIGN_OR_RETURN(const store::BackupInfo info,
-                                        engine_.CreateBackup(backup_dir_, request->keep()));
-                       *response = Encode(info);
-                       return absl::OkStatus();
-                     });
+    return RunOnPool(runtime_, context, request, [=, this](const access::Caller&) -> absl::Status {
+      RETURN_IF_ERROR(CheckBackupDir());
+      return Put(engine_.CreateBackup(backup_dir_, request->keep()), response);
+    });
   }
 
   Unary* ListBackups(Context* context, const v1::ListBackupsRequest* request,
                      v1::ListBackupsResponse* response) override {
-    return RunOnPool(runtime_, "Admin/ListBackups", context, request,
-                     [this, response](const access::Caller&) -> absl::Status {
-                       RETURN_IF_ERROR(CheckBackupDir());
-                       const auto backups = engine_.ListBackups(backup_dir_);
-                       if (absl::IsNotFound(backups.status()))
-                         return absl::OkStatus();  // none was made yet
-                       RETURN_IF_ERROR(backups.status());
-                       for (const store::BackupInfo& info : *backups)
-                         *response->add_backups() = Encode(info);
-                       return absl::OkStatus();
-                     });
+    return RunOnPool(runtime_, context, request, [=, this](const access::Caller&) -> absl::Status {
+      RETURN_IF_ERROR(CheckBackupDir());
+      const auto backups = engine_.ListBackups(backup_dir_);
+      if (absl::IsNotFound(backups.status())) return absl::OkStatus();  // none was made yet
+      RETURN_IF_ERROR(backups.status());
+      for (const store::BackupInfo& info : *backups) *response->add_backups() = Encode(info);
+      return absl::OkStatus();
+    });
   }
 
  private:

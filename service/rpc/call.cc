@@ -1,11 +1,9 @@
 #include "service/rpc/call.h"
 
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "base/clock.h"
 #include "base/io/log_fields.h"
 #include "base/io/paths.h"
 #include "base/memory.h"
@@ -106,6 +104,10 @@ absl::Status Call::CheckStill() const {
 }
 
 std::string Call::peer_address() const { return PeerAddress(PeerName(context_->peer())); }
+
+engine::Origin Call::origin() const {
+  return {.peer = peer_address(), .owner = caller_.name(), .account = caller_.account()};
+}
 
 grpc::Status Call::End(absl::Status status) {
   const absl::Time now = SteadyNow();

@@ -1,11 +1,8 @@
 // The common part of every RPC: refusal while draining, keys and rights, deadline, cancellation,
 // metrics, one log line, the status map. Handlers only decode, call the engine and encode:
 //
-//   return RunOnPool(runtime_, "Documents/GetDocument", context, request,
-//                    [this, request, response](const access::Caller&) -> absl::Status {
-//     ASSIGN_OR_RETURN(auto info, engine_.GetDocument(request->id()));
-//     *response = Encode(info);
-//     return absl::OkStatus();
+//   return RunOnPool(runtime_, context, request, [=, this](const access::Caller&) {
+//     return Put(engine_.GetDocument(request->id()), response);
 //   });
 #ifndef RECOLLECT_SERVICE_RPC_CALL_H_
 #define RECOLLECT_SERVICE_RPC_CALL_H_
@@ -48,6 +45,7 @@ struct Runtime {
   RpcMetrics metrics;
   std::atomic<bool> draining{false};
   std::atomic<int64_t> next_call{1};
+  engine::Engine* engine = nullptr;                  // whose sessions callers own
   std::function<void()> check_health;                // after each call that ends UNAVAILABLE
   const access::Guard* guard = nullptr;              // null: no keys are asked for
   bool shows_paths = false;                          // in messages, to callers in this process
@@ -62,18 +60,24 @@ class Call {
   // `method` is a constant: "Documents/Ingest".
   Call(Runtime& runtime, const char* method, Context* context);
 
-  // Checks the caller's rights, for example an overload of Authorize.
+  // Checks the caller's rights, for example by Authorize.
   using Authorization = absl::FunctionRef<absl::Status(const access::Caller&)>;
   // Admits or refuses the call: UNAVAILABLE while the server drains, UNAUTHENTICATED without a key
   // of the server, PERMISSION_DENIED for a web page if the server asks for no keys, or the error of
   // `authorize`. To be called first.
   absl::Status Admit(Authorization authorize);
+  template <typename Request>
+  absl::Status AdmitFor(const Request& request) {
+    return Admit(
+        [&](const access::Caller& caller) { return Authorize(*runtime_.engine, caller, request); });
+  }
   // Returns UNAUTHENTICATED once the key with which the call began is no longer valid.
   absl::Status CheckStill() const;
   const access::Caller& caller() const { return caller_; }  // nobody until it is admitted
   absl::Time deadline() const { return deadline_; }
   // The network address by which places are counted (access/places.h).
   std::string peer_address() const;
+  engine::Origin origin() const;
   Runtime& runtime() const { return runtime_; }
 
   // Counts, logs and maps the status. To be called once.
@@ -112,10 +116,13 @@ Unary* RunAuthorizedOnPool(Runtime& runtime, const char* method, Context* contex
 // `body` runs on a pool thread and may block. Request and response live until it has returned.
 // `undo` reverts its effects if the caller has gone before it received the answer.
 template <typename Request>
-Unary* RunOnPool(Runtime& runtime, const char* method, Context* context, const Request* request,
-                 Body body, std::function<void()> undo = nullptr) {
-  const auto authorize = [&](const access::Caller& caller) { return Authorize(caller, *request); };
-  return RunAuthorizedOnPool(runtime, method, context, authorize, std::move(body), std::move(undo));
+Unary* RunOnPool(Runtime& runtime, Context* context, const Request* request, Body body,
+                 std::function<void()> undo = nullptr) {
+  const auto authorize = [&](const access::Caller& caller) {
+    return Authorize(*runtime.engine, caller, *request);
+  };
+  return RunAuthorizedOnPool(runtime, kMethod<Request>.name, context, authorize, std::move(body),
+                             std::move(undo));
 }
 
 // `start` begins engine work and returns its handle, or null when it has called `done` itself.
@@ -125,10 +132,11 @@ using Start = std::function<std::shared_ptr<engine::RequestHandle>(const Call& c
 Unary* RunAuthorizedAsync(Runtime& runtime, const char* method, Context* context,
                           Call::Authorization authorize, const Start& start);
 template <typename Request>
-Unary* RunAsync(Runtime& runtime, const char* method, Context* context, const Request* request,
-                const Start& start) {
-  const auto authorize = [&](const access::Caller& caller) { return Authorize(caller, *request); };
-  return RunAuthorizedAsync(runtime, method, context, authorize, start);
+Unary* RunAsync(Runtime& runtime, Context* context, const Request* request, const Start& start) {
+  const auto authorize = [&](const access::Caller& caller) {
+    return Authorize(*runtime.engine, caller, *request);
+  };
+  return RunAuthorizedAsync(runtime, kMethod<Request>.name, context, authorize, start);
 }
 
 }  // namespace recollect::service

@@ -6,7 +6,6 @@
 #include "base/status.h"
 #include "engine/block_texts.h"
 #include "recollect/v1/documents.grpc.pb.h"
-#include "service/codec/codec.h"
 #include "service/limits.h"
 #include "service/rpc/services.h"
 
@@ -39,23 +38,16 @@ class DocumentsService final : public v1::Documents::CallbackService {
 
   Unary* GetDocument(Context* context, const v1::GetDocumentRequest* request,
                      v1::Document* response) override {
-    return RunOnPool(runtime_, "Documents/GetDocument", context, request,
-                     [this, request, response](const access::Caller&) -> absl::Status {
-                       const absl::StatusOr<store::DocumentInfo> info =
-                           engine_.GetDocument(request->id());
-                       if (absl::IsNotFound(info.status()))
-                         return ExplainMissing(info.status(), request->id());
-                       RETURN_IF_ERROR(info.status());
-                       *response = Encode(*info);
-                       return absl::OkStatus();
-                     });
+    return RunOnPool(runtime_, context, request, [=, this](const access::Caller&) {
+      const absl::Status got = Put(engine_.GetDocument(request->id()), response);
+      return absl::IsNotFound(got) ? ExplainMissing(got, request->id()) : got;
+    });
   }
 
   Unary* ListDocuments(Context* context, const v1::ListDocumentsRequest* request,
                        v1::ListDocumentsResponse* response) override {
     return RunOnPool(
-        runtime_, "Documents/ListDocuments", context, request,
-        [this, request, response](const access::Caller& caller) -> absl::Status {
+        runtime_, context, request, [=, this](const access::Caller& caller) -> absl::Status {
           ASSIGN_OR_RETURN(const int64_t size, DecodePageSize(request->page_size()));
           // One more than asked tells whether another page follows.
           ASSIGN_OR_RETURN(
@@ -70,23 +62,17 @@ class DocumentsService final : public v1::Documents::CallbackService {
 
   Unary* SetMetadata(Context* context, const v1::SetMetadataRequest* request,
                      v1::Document* response) override {
-    return RunOnPool(runtime_, "Documents/SetMetadata", context, request,
-                     [this, request, response](const access::Caller&) -> absl::Status {
-                       ASSIGN_OR_RETURN(const store::DocumentInfo info,
-                                        engine_.SetMetadata(
-                                            request->id(), request->metadata(),
-                                            request->patch() ? engine::MetadataChange::kPatch
-                                                             : engine::MetadataChange::kReplace));
-                       *response = Encode(info);
-                       return absl::OkStatus();
-                     });
+    return RunOnPool(runtime_, context, request, [=, this](const access::Caller&) {
+      const auto change =
+          request->patch() ? engine::MetadataChange::kPatch : engine::MetadataChange::kReplace;
+      return Put(engine_.SetMetadata(request->id(), request->metadata(), change), response);
+    });
   }
 
   Unary* ListIngests(Context* context, const v1::ListIngestsRequest* request,
                      v1::ListIngestsResponse* response) override {
     return RunOnPool(
-        runtime_, "Documents/ListIngests", context, request,
-        [this, request, response](const access::Caller& caller) -> absl::Status {
+        runtime_, context, request, [=, this](const access::Caller& caller) -> absl::Status {
           ASSIGN_OR_RETURN(const int64_t size, DecodePageSize(request->page_size()));
           ASSIGN_OR_RETURN(auto ingests, engine_.ListIngests());
           std::erase_if(ingests, [&](const auto& i) {
@@ -101,21 +87,19 @@ class DocumentsService final : public v1::Documents::CallbackService {
 
   Unary* DeleteDocument(Context* context, const v1::DeleteDocumentRequest* request,
                         v1::DeleteDocumentResponse*) override {
-    return RunOnPool(
-        runtime_, "Documents/DeleteDocument", context, request,
-        [this, request](const access::Caller&) { return engine_.DeleteDocument(request->id()); });
+    return RunOnPool(runtime_, context, request, [=, this](const access::Caller&) {
+      return engine_.DeleteDocument(request->id());
+    });
   }
 
   Unary* ReadText(Context* context, const v1::ReadTextRequest* request,
                   v1::ReadTextResponse* response) override {
-    return RunOnPool(runtime_, "Documents/ReadText", context, request,
-                     [this, request, response](const access::Caller&) -> absl::Status {
-                       RETURN_IF_ERROR(CheckReadText(*request));
-                       ASSIGN_OR_RETURN(
-                           *response->mutable_text(),
-                           engine_.ReadText(request->id(), request->begin(), request->end()));
-                       return absl::OkStatus();
-                     });
+    return RunOnPool(runtime_, context, request, [=, this](const access::Caller&) -> absl::Status {
+      RETURN_IF_ERROR(CheckReadText(*request));
+      ASSIGN_OR_RETURN(*response->mutable_text(),
+                       engine_.ReadText(request->id(), request->begin(), request->end()));
+      return absl::OkStatus();
+    });
   }
 
   grpc::ServerWriteReactor<v1::RefreshDocumentResponse>* RefreshDocument(
@@ -153,15 +137,14 @@ class DocumentsService final : public v1::Documents::CallbackService {
               return absl::OkStatus();
             });
             if (!answered.ok() || !with_text) return done(answered);
-            // Reading text waits for the disk, and this is a thread of the
-            // engine.
+            // Reading text waits for the disk, and this is a thread of the engine.
             const absl::Status posted = runtime_.Post([=, this] {
               done(OrExhausted("texts", [&] { return AddTexts(hits, response); }));
             });
             if (!posted.ok()) done(posted);
           });
     };
-    return RunAsync(runtime_, "Documents/Retrieve", context, request, start);
+    return RunAsync(runtime_, context, request, start);
   }
 
  private:

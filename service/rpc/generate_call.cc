@@ -9,7 +9,6 @@
 #include "base/status.h"
 #include "base/sync/mutex.h"
 #include "grpc/grpc.h"
-#include "service/codec/codec.h"
 #include "service/limits.h"
 #include "service/rpc/services.h"
 
@@ -93,17 +92,11 @@ class Events final : public engine::GenerateEvents {
 
 GenerateCall::GenerateCall(Runtime& runtime, engine::Engine& engine, Context* context,
                            const v1::GenerateRequest& request)
-    : call_(runtime, "Generation/Generate", context), context_(context) {
-  const absl::Status admitted = call_.Admit([&](const access::Caller& caller) -> absl::Status {
-    RETURN_IF_ERROR(Authorize(caller, request));
-    return CheckOwnSession(engine, caller, request.session_id());
+    : call_(runtime, kMethod<v1::GenerateRequest>.name, context), context_(context) {
+  auto decoded = OrExhausted("a call", [&]() -> absl::StatusOr<engine::GenerateRequest> {
+    RETURN_IF_ERROR(call_.AdmitFor(request));
+    return Decode(request);
   });
-  if (!admitted.ok()) {
-    End(admitted);
-    return;
-  }
-  absl::StatusOr<engine::GenerateRequest> decoded =
-      OrExhausted("a call", [&] { return Decode(request); });
   if (!decoded.ok()) {
     End(decoded.status());
     return;

@@ -6,7 +6,6 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "recollect/v1/generation.grpc.pb.h"
-#include "service/codec/codec.h"
 #include "service/net/sockets.h"
 #include "service/rpc/services.h"
 
@@ -42,32 +41,26 @@ class GenerationService final : public v1::Generation::CallbackService {
           *opened,
           engine_.OpenSession(Decode(request->session()),
                               {.peer = peer, .owner = caller.name(), .account = caller.account()}));
-      ASSIGN_OR_RETURN(const engine::SessionInfo info, engine_.GetSession(**opened));
-      *response = Encode(info);
-      return absl::OkStatus();
+      return Put(engine_.GetSession(**opened), response);
     };
     // Nobody else knows the session's id: it would hold its mounts until it expires.
     const auto close = [this, opened] {
       if (opened->has_value()) engine_.CloseSession(**opened).IgnoreError();
     };
-    return RunOnPool(runtime_, "Generation/OpenSession", context, request, open, close);
+    return RunOnPool(runtime_, context, request, open, close);
   }
 
   Unary* GetSession(Context* context, const v1::GetSessionRequest* request,
                     v1::Session* response) override {
-    return RunOnPool(runtime_, "Generation/GetSession", context, request,
-                     [this, request, response](const access::Caller& caller) -> absl::Status {
-                       ASSIGN_OR_RETURN(const engine::SessionInfo info,
-                                        GetOwnSession(engine_, caller, request->id()));
-                       *response = Encode(info);
-                       return absl::OkStatus();
-                     });
+    return RunOnPool(runtime_, context, request, [=, this](const access::Caller& caller) {
+      return Put(GetOwnSession(engine_, caller, request->id()), response);
+    });
   }
 
   Unary* CloseSession(Context* context, const v1::CloseSessionRequest* request,
                       v1::CloseSessionResponse*) override {
-    return RunOnPool(runtime_, "Generation/CloseSession", context, request,
-                     [this, request](const access::Caller& caller) -> absl::Status {
+    return RunOnPool(runtime_, context, request,
+                     [=, this](const access::Caller& caller) -> absl::Status {
                        RETURN_IF_ERROR(GetOwnSession(engine_, caller, request->id()).status());
                        return engine_.CloseSession(engine::SessionId{request->id()});
                      });
@@ -78,26 +71,19 @@ class GenerationService final : public v1::Generation::CallbackService {
     const auto start = [=, this](const Call& call,
                                  Done done) -> std::shared_ptr<engine::RequestHandle> {
       const auto handle = std::make_shared<LaterHandle>();
-      const engine::Origin origin{.peer = call.peer_address(),
-                                  .owner = call.caller().name(),
-                                  .account = call.caller().account()};
+      const engine::Origin origin = call.origin();
       const absl::Status posted = runtime_.Post([=, this] {
         handle->Set(engine_.SaveSession(
             engine::SessionId{request->session_id()},
             {.id = request->document_id(), .replace = request->replace(), .peer = origin.peer},
             origin, [response, done](const absl::StatusOr<store::DocumentInfo>& document) {
-              if (document.ok()) *response = Encode(*document);
-              done(document.status());
+              done(Put(document, response));
             }));
       });
       if (!posted.ok()) done(posted);
       return handle;
     };
-    const auto authorize = [=, this](const access::Caller& caller) -> absl::Status {
-      RETURN_IF_ERROR(Authorize(caller, *request));
-      return CheckOwnSession(engine_, caller, request->session_id());
-    };
-    return RunAuthorizedAsync(runtime_, "Generation/SaveSession", context, authorize, start);
+    return RunAsync(runtime_, context, request, start);
   }
 
   Unary* Score(Context* context, const v1::ScoreRequest* request,
@@ -112,18 +98,11 @@ class GenerationService final : public v1::Generation::CallbackService {
       decoded->deadline = call.deadline();
       decoded->account = call.caller().account();
       return engine_.Score(*std::move(decoded),
-                           [response, done](absl::StatusOr<engine::ScoreResult> result) {
-                             done(OrExhausted("an answer", [&] {
-                               if (result.ok()) *response = Encode(*result);
-                               return result.status();
-                             }));
+                           [response, done](const absl::StatusOr<engine::ScoreResult>& result) {
+                             done(OrExhausted("an answer", [&] { return Put(result, response); }));
                            });
     };
-    const auto authorize = [=, this](const access::Caller& caller) -> absl::Status {
-      RETURN_IF_ERROR(Authorize(caller, *request));
-      return CheckOwnSession(engine_, caller, request->session_id());
-    };
-    return RunAuthorizedAsync(runtime_, "Generation/Score", context, authorize, start);
+    return RunAsync(runtime_, context, request, start);
   }
 
  private:

@@ -3,13 +3,11 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "service/codec/codec.h"
 #include "service/limits.h"
 #include "service/rpc/services.h"
 #include "service/rpc/silence_alarm.h"
@@ -24,7 +22,7 @@ namespace {
 class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::IngestResponse> {
  public:
   IngestCall(Runtime& runtime, engine::Engine& engine, Context* context)
-      : call_(runtime, kIngestMethod, context), engine_(engine) {
+      : call_(runtime, kMethod<v1::IngestHeader>.name, context), engine_(engine) {
     if (absl::Status admitted = call_.Admit(MayIngest); !admitted.ok()) {
       End(admitted);
     } else {
@@ -85,7 +83,7 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
 
   absl::Status Begin() {
     const v1::IngestHeader& header = request_.header();
-    RETURN_IF_ERROR(Authorize(call_.caller(), header));
+    RETURN_IF_ERROR(Authorize(engine_, call_.caller(), header));
     if (!v1::InputKind_IsValid(header.kind())) {
       return absl::InvalidArgumentError(absl::StrCat("header.kind: unknown value ", header.kind()));
     }
@@ -104,10 +102,7 @@ class IngestCall final : public grpc::ServerBidiReactor<v1::IngestRequest, v1::I
     if (header.has_metadata()) metadata = header.metadata();
     ASSIGN_OR_RETURN(stream_,
                      engine_.BeginIngest(header.id(), from_tokens_, Decode(header.session()),
-                                         {.peer = call_.peer_address(),
-                                          .owner = call_.caller().name(),
-                                          .account = call_.caller().account()},
-                                         replacement, metadata));
+                                         call_.origin(), replacement, metadata));
     cancellation_.Set(stream_->handle());
     return absl::OkStatus();
   }

@@ -3,9 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "base/memory.h"
 #include "base/sync/mutex.h"
-#include "service/codec/codec.h"
 #include "service/rpc/services.h"
 
 namespace recollect::service {
@@ -17,9 +15,10 @@ class RefreshCall final : public grpc::ServerWriteReactor<v1::RefreshDocumentRes
  public:
   RefreshCall(Runtime& runtime, engine::Engine& engine, Context* context,
               const v1::RefreshDocumentRequest& request)
-      : call_(runtime, "Documents/RefreshDocument", context), engine_(engine), id_(request.id()) {
-    const auto authorize = [&](const access::Caller& caller) { return Authorize(caller, request); };
-    absl::Status begun = call_.Admit(authorize);
+      : call_(runtime, kMethod<v1::RefreshDocumentRequest>.name, context),
+        engine_(engine),
+        id_(request.id()) {
+    absl::Status begun = call_.AdmitFor(request);
     if (begun.ok()) begun = call_.runtime().Post([this] { Begin(); });
     if (!begun.ok()) Finish(call_.End(std::move(begun)));
   }

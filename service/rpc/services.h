@@ -8,8 +8,7 @@
 
 #include "engine/engine.h"
 #include "grpcpp/impl/codegen/service_type.h"
-#include "recollect/v1/documents.pb.h"
-#include "recollect/v1/generation.pb.h"
+#include "service/codec/codec.h"
 #include "service/rpc/call.h"
 
 namespace recollect::service {
@@ -20,8 +19,14 @@ std::unique_ptr<grpc::Service> MakeGenerationService(Runtime& runtime, engine::E
 std::unique_ptr<grpc::Service> MakeAdminService(Runtime& runtime, engine::Engine& engine,
                                                 std::string model_name, std::string backup_dir);
 
+// Encodes what the engine has answered into the call's response; an error is returned.
+template <typename T, typename Message>
+absl::Status Put(const absl::StatusOr<T>& answer, Message* response) {
+  if (answer.ok()) *response = Encode(*answer);
+  return answer.status();
+}
+
 // A reactor deletes itself when gRPC is done with it.
-inline constexpr char kIngestMethod[] = "Documents/Ingest";
 grpc::ServerBidiReactor<v1::IngestRequest, v1::IngestResponse>* StartIngestCall(
     Runtime& runtime, engine::Engine& engine, Context* context);
 grpc::ServerWriteReactor<v1::GenerateResponse>* StartGenerateCall(

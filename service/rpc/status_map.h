@@ -1,5 +1,5 @@
-// absl::Status to grpc::Status. The codes have the same numbers and meaning; messages are cut to
-// kMaxErrorBytes.
+// absl::Status to grpc::Status. The codes have the same numbers and meaning by definition of both;
+// messages are cut to kMaxErrorBytes.
 #ifndef RECOLLECT_SERVICE_RPC_STATUS_MAP_H_
 #define RECOLLECT_SERVICE_RPC_STATUS_MAP_H_
 

@@ -9,7 +9,6 @@
 #include "absl/time/time.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "service/codec/codec.h"
 #include "service/limits.h"
 #include "service/rpc/services.h"
 #include "service/rpc/silence_alarm.h"
@@ -23,9 +22,10 @@ class ExportCall final : public grpc::ServerWriteReactor<v1::ExportDocumentRespo
  public:
   ExportCall(Runtime& runtime, engine::Engine& engine, Context* context,
              const v1::ExportDocumentRequest& request)
-      : call_(runtime, "Documents/ExportDocument", context), engine_(engine), id_(request.id()) {
-    const auto authorize = [&](const access::Caller& caller) { return Authorize(caller, request); };
-    if (absl::Status admitted = call_.Admit(authorize); !admitted.ok()) {
+      : call_(runtime, kMethod<v1::ExportDocumentRequest>.name, context),
+        engine_(engine),
+        id_(request.id()) {
+    if (absl::Status admitted = call_.AdmitFor(request); !admitted.ok()) {
       End(admitted);
     } else {
       Post([this] { return Begin(); });
@@ -92,7 +92,7 @@ class ImportCall final
     : public grpc::ServerBidiReactor<v1::ImportDocumentRequest, v1::ImportDocumentResponse> {
  public:
   ImportCall(Runtime& runtime, engine::Engine& engine, Context* context)
-      : call_(runtime, "Documents/ImportDocument", context), engine_(engine) {
+      : call_(runtime, kMethod<v1::ImportHeader>.name, context), engine_(engine) {
     if (absl::Status admitted = call_.Admit(MayImport); !admitted.ok()) {
       End(admitted);
     } else {
@@ -145,12 +145,9 @@ class ImportCall final
     RETURN_IF_ERROR(call_.CheckStill());
     switch (request_.request_case()) {
       case v1::ImportDocumentRequest::kHeader: {
-        RETURN_IF_ERROR(Authorize(call_.caller(), request_.header()));
+        RETURN_IF_ERROR(Authorize(engine_, call_.caller(), request_.header()));
         ASSIGN_OR_RETURN(stream_,
-                         engine_.ImportDocument(request_.header().id(),
-                                                {.peer = call_.peer_address(),
-                                                 .owner = call_.caller().name(),
-                                                 .account = call_.caller().account()},
+                         engine_.ImportDocument(request_.header().id(), call_.origin(),
                                                 [caller = call_.caller()](const std::string& id) {
                                                   return caller.CheckDocument(id);
                                                 }));

@@ -32,6 +32,9 @@ if(RECOLLECT_SANITIZE)
   # A finding ends the program anyway: code that cannot go on after one compiles in three quarters of the time.
   if(RECOLLECT_SANITIZE MATCHES undefined)
     add_compile_options(-fno-sanitize-recover=undefined)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+      add_compile_options(-fsanitize-ignorelist=${PROJECT_SOURCE_DIR}/tests/support/ubsan.txt)
+    endif()
   endif()
 endif()
 # `cpack` packs what is built instead of building every test first.

@@ -230,9 +230,11 @@ absl::StatusOr<ModelText> FromModelFile(const ModelFiles& files, const ModelConf
 }  // namespace
 
 absl::StatusOr<ModelText> ReadModelText(const ModelFiles& files, const ModelConfig& config) {
-  ModelText none;
-  none.no_chat = absl::NotFoundError(absl::StrCat("there is no ", files.tokenizer));
-  if (!Exists(files.tokenizer)) return none;
+  if (!Exists(files.tokenizer)) {
+    ModelText none;
+    none.no_chat = absl::NotFoundError(absl::StrCat("there is no ", files.tokenizer));
+    return none;
+  }
   if (files.layout == ModelLayout::kOwn) return FromModelFile(files, config);
   absl::StatusOr<ModelText> text = files.layout == ModelLayout::kGguf
                                        ? FromGguf(files.tokenizer, config)

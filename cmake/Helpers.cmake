@@ -30,17 +30,13 @@ function(recollect_library)
   target_link_libraries(recollect_${ARG_NAME} PUBLIC ${ARG_DEPS} PRIVATE recollect_options)
 endfunction()
 
-# The headers that most tests read, compiled once for all of them: half of what a test's compilation takes.
-function(recollect_test_headers)
-  if(TARGET recollect_test_headers)
-    return()
-  endif()
+# The headers that most tests read, compiled once for all tests with the same flags: half of what a test's compilation takes.
+function(recollect_test_headers TARGET)
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/test_headers.cc CONTENT "")
-  add_library(recollect_test_headers OBJECT ${CMAKE_BINARY_DIR}/test_headers.cc)
-  target_precompile_headers(recollect_test_headers PRIVATE <algorithm> <atomic> <filesystem> <functional> <map> <memory> <random> <set> <string>
+  add_library(${TARGET} OBJECT ${CMAKE_BINARY_DIR}/test_headers.cc)
+  target_precompile_headers(${TARGET} PRIVATE <algorithm> <atomic> <filesystem> <functional> <map> <memory> <random> <set> <string>
     <thread> <vector> <gmock/gmock.h> <gtest/gtest.h> <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/time/time.h> <nlohmann/json.hpp>)
-  target_link_libraries(recollect_test_headers PRIVATE GTest::gmock absl::statusor absl::strings absl::time nlohmann_json::nlohmann_json recollect_options)
-  recollect_test_flags(recollect_test_headers)
+  target_link_libraries(${TARGET} PRIVATE GTest::gmock absl::statusor absl::strings absl::time nlohmann_json::nlohmann_json recollect_options)
 endfunction()
 
 # A test runs once for each time it is compiled: optimising it costs more than it saves. Test code has the address sanitizer alone: the
@@ -61,9 +57,27 @@ endfunction()
 # Compiles a test, or what tests share, with these flags and headers.
 function(recollect_test_support TARGET)
   recollect_test_flags(${TARGET})
-  recollect_test_headers()
+  if(NOT TARGET recollect_test_headers)
+    recollect_test_headers(recollect_test_headers)
+    recollect_test_flags(recollect_test_headers)
+  endif()
   target_link_libraries(${TARGET} PRIVATE GTest::gmock)
   target_precompile_headers(${TARGET} REUSE_FROM recollect_test_headers)
+endfunction()
+
+# The same for tests of kernels/: they compile the thread blocks of the CUDA operations from headers, which need the optimiser and both
+# sanitizers.
+function(recollect_kernels_test_flags TARGET)
+  target_link_libraries(${TARGET} PRIVATE OpenMP::OpenMP_CXX)
+  target_compile_options(${TARGET} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-pthread $<$<CONFIG:Release>:-O1>>)
+endfunction()
+function(recollect_kernels_test_support TARGET)
+  recollect_kernels_test_flags(${TARGET})
+  if(NOT TARGET recollect_kernels_test_headers)
+    recollect_test_headers(recollect_kernels_test_headers)
+    recollect_kernels_test_flags(recollect_kernels_test_headers)
+  endif()
+  target_precompile_headers(${TARGET} REUSE_FROM recollect_kernels_test_headers)
 endfunction()
 
 function(recollect_test_linker TARGET)
@@ -114,9 +128,8 @@ function(recollect_test)
   endif()
   target_include_directories(${ARG_NAME} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_definitions(${ARG_NAME} PRIVATE RECOLLECT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  # Tests of kernels/ compile the thread blocks of the CUDA operations from headers, which need the optimiser and both sanitizers.
   if(CMAKE_CURRENT_SOURCE_DIR MATCHES "/tests/kernels$")
-    target_compile_options(${ARG_NAME} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
+    recollect_kernels_test_support(${ARG_NAME})
   else()
     recollect_test_support(${ARG_NAME})
   endif()
@@ -126,7 +139,7 @@ function(recollect_test)
   set(cost 0)
   if(ARG_LABELS MATCHES slow)
     set(cost 100)
-  elseif(ARG_NAME MATCHES "^(engine|model_device|rocks)_")
+  elseif(ARG_NAME MATCHES "^(engine|http|model_device|rocks|service)_")
     set(cost 10)
   endif()
   # Under the address sanitizer a start takes as long as most tests: those of a program run in one process.

@@ -24,6 +24,11 @@ namespace recollect::cli {
 namespace {
 
 constexpr char kExamples[] =
+    "To talk about a document:\n"
+    "  recollect model add smollm2\n"
+    "  recollect ingest --id lease lease.txt\n"
+    "  recollect chat --mount lease\n"
+    "\n"
     "Examples:\n"
     "  recollect ingest --id moby moby-dick.txt\n"
     "  recollect generate --mount moby --prompt 'Who is the captain of the Pequod? It is' --stop "

@@ -1,14 +1,11 @@
 #include "cli/common/retrievals.h"
 
 #include <algorithm>
-#include <functional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "cli/common/json.h"
-#include "engine/block_texts.h"
 #include "model/text/printable.h"
 #include "service/codec/codec.h"
 
@@ -16,7 +13,6 @@ namespace recollect::cli {
 namespace {
 
 constexpr int64_t kExcerptBytes = 160;
-constexpr size_t kMaxCitations = 4;  // of one answer; --json has all
 
 // One line of whole characters of it: white space becomes single spaces.
 std::string Excerpt(const std::string& text) {
@@ -59,28 +55,6 @@ void PrintRetrievals(client::Client& client,
                     hit.score(), ToJson(hit)["tier"].get<std::string>(), name, hit.chunk(),
                     hit.text_begin(), hit.text_end(), text);
     }
-  }
-}
-
-void PrintCitations(client::Client& client,
-                    const google::protobuf::RepeatedPtrField<v1::Retrieval>& retrievals,
-                    std::FILE* out) {
-  std::vector<const v1::Hit*> hits;
-  bool nothing = false;
-  for (const v1::Retrieval& retrieval : retrievals) {
-    nothing = nothing || retrieval.has_nothing();
-    const float least = retrieval.has_nothing() ? engine::kLeastCited : 0;
-    for (const v1::Hit& hit : retrieval.hits()) {
-      if (hit.weight() >= least) hits.push_back(&hit);
-    }
-  }
-  if (nothing && hits.empty()) std::fputs("  (no document was needed)\n", out);
-  std::ranges::stable_sort(hits, std::greater(), [](const v1::Hit* hit) { return hit->weight(); });
-  if (hits.size() > kMaxCitations) hits.resize(kMaxCitations);
-  for (const v1::Hit* hit : hits) {
-    absl::FPrintF(out, "  %3.0f %%  %s  bytes %d-%d  %s\n", 100 * hit->weight(),
-                  model::EscapeInvisible(hit->document()), hit->text_begin(), hit->text_end(),
-                  ExcerptOf(client, *hit));
   }
 }
 

@@ -15,12 +15,6 @@ void PrintRetrievals(client::Client& client,
                      const google::protobuf::RepeatedPtrField<v1::Retrieval>& retrievals,
                      std::FILE* out);
 
-// Prints where an answer was found: a line for each of the hits with the greatest weights, with
-// document, byte range and the start of its text.
-void PrintCitations(client::Client& client,
-                    const google::protobuf::RepeatedPtrField<v1::Retrieval>& retrievals,
-                    std::FILE* out);
-
 }  // namespace recollect::cli
 
 #endif  // RECOLLECT_CLI_COMMON_RETRIEVALS_H_

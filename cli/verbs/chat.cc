@@ -24,7 +24,8 @@
 #include "cli/common/connection.h"
 #include "cli/common/json.h"
 #include "cli/common/line_reader.h"
-#include "cli/common/retrievals.h"
+#include "cli/common/passages.h"
+#include "cli/common/repetition.h"
 #include "cli/common/session_options.h"
 #include "cli/verbs/verbs.h"
 #include "model/text/printable.h"
@@ -33,9 +34,11 @@ namespace recollect::cli {
 namespace {
 
 constexpr int64_t kMaxTokens = 512;
+constexpr int kNamesShown = 20;
 
 constexpr char kCommands[] =
-    "  /mount NAME[,NAME]  answer from these documents, too; NAME* is all whose names begin so\n"
+    "  /mount NAME[,NAME]  answer from these documents, too; NAME* is all whose names begin so;\n"
+    "                      without NAME: what there is\n"
     "  /unmount [NAME,…]   no longer from these, or from none\n"
     "  /paste              ask the lines that follow, up to a line /end, as one message\n"
     "  /system TEXT        begin anew with this system message; without TEXT: the model's own\n"
@@ -65,6 +68,8 @@ class Chat {
     if (!system.empty()) Say(v1::CHAT_ROLE_SYSTEM, system);
   }
 
+  // What is mounted, or could be.
+  void Greet() const;
   // A command that begins with '/', but for /paste; false: to end.
   bool Command(absl::string_view line);
   // Asks, prints the answer as it comes and where it was found. The conversation keeps an answer
@@ -80,6 +85,7 @@ class Chat {
   void BeginAnew(const std::string& system);
   void Save(const std::string& id);
   void PrintSaved(const v1::Saved& saved) const;
+  void PrintEnd(const v1::GenerateDone& done) const;
   void Mount(absl::string_view names);
   void ApplyMountFilter();
   void Unmount(absl::string_view names);
@@ -87,6 +93,7 @@ class Chat {
   absl::Status CheckMount(const std::string& name) const;
   bool IsMounted(absl::string_view name) const;
   void PrintMounts() const;
+  void PrintMountable() const;
 
   client::Client& client_;
   v1::GenerateRequest request_;
@@ -94,10 +101,31 @@ class Chat {
   const bool json_;
 };
 
+void PrintNotice(absl::string_view text) {
+  std::fprintf(stderr, "%s\n", model::EscapeInvisible(text).c_str());
+}
+
 void Chat::PrintMounts() const {
   const auto& mounts = request_.session().mounts();
   const std::string names = mounts.empty() ? "nothing" : absl::StrJoin(mounts, ", ");
   std::fprintf(stderr, "mounted: %s\n", model::EscapeInvisible(names).c_str());
+}
+
+// A few of their names: there may be millions.
+void Chat::PrintMountable() const {
+  const auto documents = client_.ListDocuments(kNamesShown, "");
+  if (!documents.ok() || documents->documents().empty()) return;
+  std::string names = absl::StrJoin(
+      documents->documents(), ", ",
+      [](std::string* out, const v1::Document& document) { absl::StrAppend(out, document.id()); });
+  if (!documents->next_page_token().empty()) names += ", …";
+  PrintNotice(absl::StrCat("/mount NAME answers from a document, /mount * from all: ", names));
+}
+
+void Chat::Greet() const {
+  PrintMounts();
+  if (request_.session().mounts().empty()) PrintMountable();
+  std::fputs("Ask, or /help. ctrl-D ends.\n", stderr);
 }
 
 bool Chat::IsMounted(absl::string_view name) const {
@@ -127,10 +155,6 @@ std::vector<std::string> NamesIn(absl::string_view list) {
   return names;
 }
 
-void PrintNotice(absl::string_view text) {
-  std::fprintf(stderr, "%s\n", model::EscapeInvisible(text).c_str());
-}
-
 void Chat::Mount(absl::string_view names) {
   for (const std::string& name : NamesIn(names)) {
     const absl::Status checked = CheckMount(name);
@@ -142,6 +166,7 @@ void Chat::Mount(absl::string_view names) {
   }
   ApplyMountFilter();
   PrintMounts();
+  if (names.empty()) PrintMountable();
 }
 
 // A filter without a wildcard is refused, but the next wildcard is to be filtered again.
@@ -211,6 +236,15 @@ void Chat::PrintSaved(const v1::Saved& saved) const {
   }
 }
 
+// What the end of an answer says besides.
+void Chat::PrintEnd(const v1::GenerateDone& done) const {
+  if (const int64_t dropped = done.usage().dropped_messages(); dropped > 0) {
+    std::fprintf(stderr, "(the model's context has no room for the first %lld messages any more)\n",
+                 static_cast<long long>(dropped));
+  }
+  if (done.has_saved()) PrintSaved(done.saved());
+}
+
 bool Chat::Command(absl::string_view line) {
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(line, absl::MaxSplits(' ', 1));
@@ -232,48 +266,53 @@ bool Chat::Command(absl::string_view line) {
   return true;
 }
 
+void PrintPiece(const std::string& text) {
+  const std::string shown = absl::StrJoin(
+      absl::StrSplit(text, '\n'), "\n",
+      [](std::string* out, absl::string_view line) { out->append(model::EscapeInvisible(line)); });
+  std::fwrite(shown.data(), 1, shown.size(), stdout);
+  std::fflush(stdout);
+}
+
 absl::Status Chat::Ask(const std::string& question) {
   RETURN_IF_ERROR(CheckUtf8("the question", question));
   Say(v1::CHAT_ROLE_USER, question);
   std::string answer;
+  std::optional<size_t> repeats;  // what is before that
+  google::protobuf::RepeatedPtrField<v1::Retrieval> retrievals;
   client::GenerateCallbacks callbacks;
   callbacks.cancel = &LineReader::interrupted();
+  callbacks.on_retrieval = [&](const v1::Retrieval& retrieval) { *retrievals.Add() = retrieval; };
   callbacks.on_tokens = [&](const std::vector<int32_t>&, const std::string& text) {
     answer += text;
-    if (!json_) {
-      const std::string shown = absl::StrJoin(absl::StrSplit(text, '\n'), "\n",
-                                              [](std::string* out, absl::string_view line) {
-                                                out->append(model::EscapeInvisible(line));
-                                              });
-      std::fwrite(shown.data(), 1, shown.size(), stdout);
-      std::fflush(stdout);
-    }
-    return true;
+    if (json_) return true;
+    PrintPiece(text);
+    repeats = BeforeRepetition(answer);
+    return !repeats;
   };
   const absl::StatusOr<client::GenerateResult> result = client_.Generate(request_, callbacks);
-  const bool stopped = absl::IsCancelled(result.status()) && LineReader::interrupted();
+  const bool stopped = absl::IsCancelled(result.status()) && (repeats || LineReader::interrupted());
   // An error without an answer leaves standard output empty.
   if (!json_ && (result.ok() || stopped || !answer.empty())) std::fputc('\n', stdout);
+  if (repeats) answer.resize(*repeats);
   if (answer.empty() && !result.ok()) {
     request_.mutable_prompt()->mutable_messages()->RemoveLast();
   } else {
     Say(v1::CHAT_ROLE_ASSISTANT, answer);
   }
-  if (!result.ok()) {
-    if (stopped) std::fputs("(stopped)\n", stderr);
-    return stopped ? absl::OkStatus() : result.status();
-  }
+  if (!result.ok() && !stopped) return result.status();
   if (json_) {
-    PrintJson(ToJson(*result));
+    if (result.ok()) PrintJson(ToJson(*result));
     return absl::OkStatus();
   }
   std::fflush(stdout);
-  if (const int64_t dropped = result->done.usage().dropped_messages(); dropped > 0) {
-    std::fprintf(stderr, "(the model's context has no room for the first %lld messages any more)\n",
-                 static_cast<long long>(dropped));
+  if (stopped) PrintNotice(repeats ? "(stopped: it only repeated itself)" : "(stopped)");
+  if (request_.session().mounts().empty()) {
+    PrintNotice("  (nothing is mounted)");
+  } else {
+    PrintPassages(client_, retrievals, stderr);
   }
-  PrintCitations(client_, result->retrievals, stderr);
-  if (result->done.has_saved()) PrintSaved(result->done.saved());
+  if (result.ok()) PrintEnd(result->done);
   return absl::OkStatus();
 }
 
@@ -314,7 +353,7 @@ absl::Status Talk(const Options& common, const ChatOptions& options) {
   LineReader lines(HistoryFile());
   Chat chat(connection->client(), std::move(request), common.json);
   chat.Begin(options.system);
-  if (lines.interactive()) std::fputs("Ask, or /help. ctrl-D ends.\n", stderr);
+  if (lines.interactive()) chat.Greet();
   while (const std::optional<std::string> line = lines.Read("> ")) {
     const bool paste = absl::StripAsciiWhitespace(*line) == "/paste";
     const std::string pasted = paste ? ReadPasted(lines) : "";
@@ -358,8 +397,10 @@ void AddChat(CLI::App& app, Command& command) {
       "  recollect chat --save talks/monday\n"
       "  recollect chat --mount 'talks/*'\n"
       "\n"
-      "Each line of standard input is a question. Answers go to standard output; where they were "
-      "found goes\nto standard error. On a terminal, commands are:\n",
+      "Each line of standard input is a question. Answers go to standard output. Below them, on "
+      "standard\nerror, are the passages that the model read, with their share in the answer: it "
+      "may have misread\nthem. \"(no document was read)\": the answer is the model's own. Commands "
+      "are:\n",
       kCommands, "\n", kCommonHelp));
   verb->callback([&command, options] {
     command.run = [&command, options] { return Talk(command.options, *options); };

@@ -174,6 +174,11 @@ absl::Status Ingest(const Options& common, const IngestOptions& options) {
   ASSIGN_OR_RETURN(const auto connection, Connection::Open(common, /*needs_no_document=*/true));
   const auto document = options.tokens ? IngestTokens(connection->client(), options, session)
                                        : IngestText(connection->client(), options, session);
+  if (absl::IsAlreadyExists(document.status()) && !options.append) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(document.status().message(),
+                     "; --replace puts the new text in its place, --append goes on at its end"));
+  }
   RETURN_IF_ERROR(document.status());
   if (common.json) {
     PrintJson(ToJson(*document));

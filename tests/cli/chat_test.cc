@@ -163,6 +163,42 @@ TEST_F(ChatCliTest, EachLineIsATurnAndAnswersSayWhereTheyWereFound) {
             first["prompt_tokens"].get<int64_t>());
 }
 
+TEST_F(ChatCliTest, BelowAnAnswerAreThePassagesThatWereRead) {
+  const std::string sentence = "The amber falcon sleeps in the harbour.";
+  const std::string text = Text(400) + ".\n" + sentence + "\n" + Text(400);
+  const std::vector<std::string> there = {"--model", Path("tiny.gguf"), "--data-dir", Path("data")};
+  const auto run = [&](std::vector<std::string> arguments, const std::string& input) {
+    arguments.insert(arguments.end(), there.begin(), there.end());
+    return Run(arguments, input);
+  };
+  ASSERT_EQ(run({"ingest", "--id", "notes", "-"}, text).exit_code, 0);
+  const ProcessResult talk =
+      run({"chat", "--mount", "notes", "--max-tokens", "4"},
+          "Where does the amber falcon sleep?\n/unmount\n/mount\nAnd now?\n");
+  EXPECT_EQ(talk.exit_code, 0) << talk.err;
+  EXPECT_THAT(talk.err, testing::StartsWith("  read in notes, bytes "));
+  EXPECT_THAT(talk.err, HasSubstr("\n    " + sentence + "\n"));
+  EXPECT_THAT(talk.err,
+              HasSubstr("/mount NAME answers from a document, /mount * from all: notes\n"));
+  EXPECT_THAT(talk.err, testing::EndsWith("  (nothing is mounted)\n"));
+}
+
+// As most answers of random models, of which some end before.
+TEST_F(ChatCliTest, AnAnswerThatOnlyRepeatsItselfIsStopped) {
+  nlohmann::json config = TinyLlamaConfig();
+  config["max_position_embeddings"] = 4096;
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    WriteTinyLlama(Path("random"), config, seed);
+    const ProcessResult talk =
+        Run({"chat", "--model", Path("random"), "--data-dir", ":memory:", "--max-tokens", "1500"},
+            "Who saw the whale?\n");
+    ASSERT_EQ(talk.exit_code, 0) << talk.err;
+    if (talk.err == "(stopped: it only repeated itself)\n  (nothing is mounted)\n") return;
+    EXPECT_EQ(talk.err, "  (nothing is mounted)\n");
+  }
+  FAIL() << "none of eight answers was stopped";
+}
+
 TEST_F(ChatCliTest, AConversationIsKeptAsADocument) {
   const auto text_of = [&](const std::string& id) {
     const ProcessResult text =

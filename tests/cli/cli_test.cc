@@ -48,6 +48,7 @@ TEST_F(CliTest, IngestFromStandardInputEqualsAFile) {
   const ProcessResult other = Embedded({"ingest", "--id", "a", "-"}, text + " More.");
   EXPECT_EQ(other.exit_code, kConflict);
   EXPECT_THAT(other.err, HasSubstr("ALREADY_EXISTS"));
+  EXPECT_THAT(other.err, HasSubstr("--replace puts the new text in its place"));
 }
 
 TEST_F(CliTest, BadInputHasCodeAndMessage) {

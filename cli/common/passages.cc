@@ -1,0 +1,163 @@
+#include "cli/common/passages.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "engine/block_texts.h"
+#include "model/text/printable.h"
+#include "service/codec/codec.h"
+
+namespace recollect::cli {
+namespace {
+
+constexpr size_t kMaxPassages = 3;     // of one answer; --json has all
+constexpr int64_t kAroundBytes = 240;  // in which the rest of a sentence is looked for
+constexpr size_t kWidth = 100;         // of lines, where there is no terminal
+constexpr size_t kLongLine = 60;       // characters; text that was broken by hand has such lines
+constexpr float kLeastShare = 0.2F;    // of the heaviest block's weight
+constexpr absl::string_view kIndent = "    ";
+
+bool EndsSentence(char c) { return c == '.' || c == '?' || c == '!'; }
+
+// Whether a sentence or a line begins or ends in front of `at`.
+bool IsBoundary(absl::string_view text, size_t at) {
+  if (at == 0 || at == text.size() || text[at - 1] == '\n' || text[at] == '\n') return true;
+  const size_t end = absl::ascii_isspace(text[at - 1]) ? at - 1 : at;
+  return end > 0 && absl::ascii_isspace(text[end]) && EndsSentence(text[end - 1]);
+}
+
+// Of any alphabet, or another character beyond ASCII.
+bool IsLetter(char c) { return absl::ascii_isalpha(c) || (c & 0x80) != 0; }
+
+// Code points of UTF-8.
+size_t Characters(absl::string_view word) {
+  return static_cast<size_t>(
+      std::ranges::count_if(word, [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+size_t TerminalWidth(std::FILE* out) {
+  winsize size = {};
+  const bool known = ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 20;
+  return known ? std::min<size_t>(size.ws_col, kWidth) : kWidth;
+}
+
+// Also what is around it; empty: the document is gone.
+std::string TextOf(client::Client& client, const Passage& passage) {
+  const auto document = client.GetDocument(passage.document);
+  if (!document.ok()) return "";
+  const int64_t begin = std::max<int64_t>(passage.begin - kAroundBytes, 0);
+  const int64_t end = std::min<int64_t>(passage.end + kAroundBytes, document->bytes());
+  const auto text = client.ReadText(passage.document, begin, end);
+  if (!text.ok() || passage.end > end) return "";
+  // A document's ends are those of a line.
+  const std::string lines =
+      Unbroken(absl::StrCat(begin == 0 ? "\n" : "", *text, end == document->bytes() ? "\n" : ""));
+  const int64_t shift = begin == 0 ? 1 : 0;
+  return WholeSentences(lines, static_cast<size_t>(passage.begin - begin + shift),
+                        static_cast<size_t>(passage.end - begin + shift));
+}
+
+}  // namespace
+
+std::vector<Passage> PassagesOf(
+    const google::protobuf::RepeatedPtrField<v1::Retrieval>& retrievals) {
+  std::map<std::pair<std::string, int64_t>, Passage> blocks;
+  for (const v1::Retrieval& retrieval : retrievals) {
+    const float least = retrieval.has_nothing() ? engine::kLeastCited : 0;
+    for (const v1::Hit& hit : retrieval.hits()) {
+      if (hit.document().empty() || hit.weight() < least) continue;
+      Passage& block = blocks[{hit.document(), hit.text_begin()}];
+      block = {hit.document(), hit.text_begin(), hit.text_end(),
+               std::max(block.weight, hit.weight())};
+    }
+  }
+  float most = 0;
+  for (const auto& [place, block] : blocks) most = std::max(most, block.weight);
+  std::vector<Passage> passages;
+  for (const auto& [place, block] : blocks) {
+    if (block.weight < kLeastShare * most) continue;
+    Passage* const before = passages.empty() ? nullptr : &passages.back();
+    if (before != nullptr && before->document == block.document && before->end == block.begin) {
+      before->end = block.end;
+      before->weight = std::min(before->weight + block.weight, 1.0F);
+    } else {
+      passages.push_back(block);
+    }
+  }
+  std::ranges::stable_sort(passages, std::greater(), &Passage::weight);
+  return passages;
+}
+
+std::string Unbroken(std::string text) {
+  if (text.empty()) return text;
+  size_t line = 0;  // where it begins
+  for (size_t end = text.find('\n'); end < text.size() - 1; end = text.find('\n', line)) {
+    const bool is_long = Characters(absl::string_view(text).substr(line, end - line)) >= kLongLine;
+    const bool goes_on = is_long && !EndsSentence(text[end - 1]) && IsLetter(text[end + 1]);
+    if (goes_on) text[end] = ' ';
+    line = end + 1;
+  }
+  return text;
+}
+
+std::string WholeSentences(absl::string_view text, size_t begin, size_t end) {
+  size_t from = begin, to = end;
+  while (!IsBoundary(text, from)) --from;
+  while (!IsBoundary(text, to)) ++to;
+  // The ends of `text` may be anywhere in a document.
+  const bool cut_before = from == 0 && begin > 0, cut_after = to == text.size() && end < to;
+  if (cut_before) from = begin;
+  if (cut_after) to = end;
+  return absl::StrCat(cut_before ? "… " : "",
+                      absl::StripAsciiWhitespace(text.substr(from, to - from)),
+                      cut_after ? " …" : "");
+}
+
+std::string Wrapped(absl::string_view text, size_t width, absl::string_view indent) {
+  std::string lines;
+  for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipWhitespace())) {
+    size_t used = 0;
+    for (const absl::string_view word :
+         absl::StrSplit(line, absl::ByAnyChar(" \t\r"), absl::SkipEmpty())) {
+      const size_t size = Characters(word);
+      const bool fits = used > 0 && indent.size() + used + 1 + size <= width;
+      const std::string before = fits ? " " : absl::StrCat(used > 0 ? "\n" : "", indent);
+      absl::StrAppend(&lines, before, word);
+      used = fits ? used + 1 + size : size;
+    }
+    lines += '\n';
+  }
+  return lines;
+}
+
+void PrintPassages(client::Client& client,
+                   const google::protobuf::RepeatedPtrField<v1::Retrieval>& retrievals,
+                   std::FILE* out) {
+  std::vector<Passage> passages = PassagesOf(retrievals);
+  const bool nothing = std::any_of(retrievals.begin(), retrievals.end(),
+                                   [](const v1::Retrieval& one) { return one.has_nothing(); });
+  if (nothing && passages.empty()) std::fputs("  (no document was read)\n", out);
+  if (passages.size() > kMaxPassages) passages.resize(kMaxPassages);
+  for (const Passage& passage : passages) {
+    const std::string text = TextOf(client, passage);
+    const std::string lines = Wrapped(text, TerminalWidth(out), kIndent);
+    absl::FPrintF(out, "  read in %s, bytes %d-%d (%.0f %%)%s\n",
+                  model::EscapeInvisible(passage.document), passage.begin, passage.end,
+                  100 * passage.weight, text.empty() ? ", which has been deleted" : ":");
+    for (const absl::string_view line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
+      absl::FPrintF(out, "%s\n",
+                    model::EscapeInvisible(service::ValidUtf8({line.data(), line.size()})));
+    }
+  }
+}
+
+}  // namespace recollect::cli

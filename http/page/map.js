@@ -2,6 +2,8 @@
 // is one landmark; each group of the model's layers retrieves by itself and has a row of its own.
 import { count, counted, make } from "./format.js";
 
+const LEAST = 0.05; // of a block that counts as read
+
 const colour = (group) => `var(--group-${group % 4})`;
 const light = (weight) => `${(0.3 + 0.7 * Math.sqrt(weight)).toFixed(3)}`;
 const percent = (part) => `${(100 * part).toFixed(4)}%`;
@@ -53,7 +55,7 @@ export class RetrievalMap {
     this.slider.ariaValueText = where;
     const focused = this.element.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
     const numbers = [...new Set(this.steps.flatMap((one) => [...one.groups.keys()]))].sort((a, b) => a - b);
-    this.strips.replaceChildren(...[...this.documents.values()].map((one) => this.strip(one, numbers, step)));
+    this.strips.replaceChildren(...[...this.documents.values()].filter((one) => this.chips || this.has(one)).map((one) => this.strip(one, numbers, step)));
     if (this.chips) this.hits.replaceChildren(...numbers.flatMap((group) => (groups.get(group) ?? []).map((hit) => this.chip(hit, group))));
     if (focused) this.element.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
     this.moved(this.steps[step], this.steps[step + 1]);
@@ -71,6 +73,18 @@ export class RetrievalMap {
           [most, where, this.opened] = [one.weight, step, key(one, group)];
         }
     if (where >= 0) this.show(where);
+  }
+
+  /** Whether a block of the document was read at any step. */
+  has(document) {
+    return this.steps.some(({ groups }) => [...groups.values()].some((hits) => hits.some((hit) => hit.document === document.id && hit.weight >= LEAST)));
+  }
+
+  /** The block of the largest weight at any step, if it weighs anything; else null. */
+  heaviest() {
+    const hits = this.steps.flatMap(({ groups }) => [...groups].flatMap(([group, found]) => found.map((hit) => ({ ...hit, group }))));
+    const [first] = hits.filter((hit) => hit.document && hit.weight >= LEAST).sort((a, b) => b.weight - a.weight);
+    return first ?? null;
   }
 
   strip(found, numbers, step) {

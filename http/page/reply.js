@@ -3,6 +3,7 @@ import { copied, marked } from "./copied.js";
 import { count, make, speed } from "./format.js";
 import { RetrievalMap } from "./map.js";
 import { Passage } from "./passage.js";
+import { beforeRepetition } from "./repetition.js";
 import { stream } from "./stream.js";
 
 const SHOWN = 36; // characters of a citation
@@ -15,6 +16,8 @@ export class Reply {
     this.text = "";
     this.citations = [];
     this.cited = null; // the citation that is open
+    this.circling = new AbortController(); // of an answer that only repeats itself
+    this.opened = null; // settles when the first passage is there
     this.words = make("p", { className: "answer" });
     this.facts = make("p", { className: "quiet speed", role: "status" });
     this.chips = make("div", { className: "citations", hidden: true });
@@ -29,19 +32,21 @@ export class Reply {
 
   /** Streams the answer to `body`, of /v1/chat/completions. Afterwards `text` is empty if there is no answer to go on from. */
   async run(body, signal) {
-    await stream(this.element, "/v1/chat/completions", body, signal, {
+    await stream(this.element, "/v1/chat/completions", body, AbortSignal.any([signal, this.circling.signal]), {
       take: (event) => this.take(event),
       done: (usage, waited, took) => {
         if (!this.text) this.note("The answer is empty.");
         this.facts.textContent = this.sum(usage, waited, took);
       },
-      stopped: () => { this.facts.textContent = "Stopped."; },
+      stopped: () => this.stopped(),
       failed: (message) => this.fail(message),
     });
     this.leaveUnlessAnswered();
+    await this.opened;
   }
 
   take(event) {
+    if (this.circling.signal.aborted) return false; // what came with the piece that ended it
     if (event.retrieval) this.map.add(event.retrieval, this.text.length);
     if (event.citations) this.cite(event.citations, event.nothing);
     if (event.dropped_messages) this.sayDropped(event.dropped_messages);
@@ -49,8 +54,19 @@ export class Reply {
     if (choice?.finish_reason === "length") this.note("The answer was cut at its most tokens.");
     if (!choice?.delta?.content) return false;
     this.text += choice.delta.content;
+    const end = beforeRepetition(this.text);
+    if (end !== null) {
+      this.text = this.text.slice(0, end);
+      this.circling.abort();
+    }
     this.draw();
     return true;
+  }
+
+  /** Before the event that has the citations: what was retrieved is known all the same. */
+  stopped() {
+    this.facts.textContent = this.circling.signal.aborted ? "Stopped: it only repeated itself." : "Stopped.";
+    this.opened = this.open(this.map.heaviest());
   }
 
   sum(usage, waited, took) {
@@ -83,9 +99,15 @@ export class Reply {
   /** `nothing`: the weight of no document in the answer, where the model says it. */
   cite(citations, nothing) {
     this.citations = citations;
-    if (nothing !== undefined && !citations.length) this.note("No document was needed for this answer.");
+    if (nothing !== undefined && !citations.length) this.note("No document was read for this answer.");
     this.chips.hidden = !citations.length;
     this.chips.replaceChildren(make("span", { className: "quiet" }, "From"), ...citations.map((one, index) => this.chip(one, index)));
+    this.opened = this.open(citations[0] ?? null); // the answer may have misread it
+  }
+
+  open(hit) {
+    this.map.reveal(hit);
+    return this.show(hit);
   }
 
   chip(citation, index) {
@@ -93,11 +115,7 @@ export class Reply {
     const words = citation.text?.trim().replace(/\s+/g, " ") ?? "";
     const chip = make("button", { type: "button", title: `${place}\n${citation.text ?? ""}`, ariaLabel: `Citation ${index + 1}: ${place}`, ariaPressed: "false" },
       make("b", {}, String(index + 1)), ` ${citation.document}`, make("span", { className: "quiet" }, words ? ` ${words.length > SHOWN ? `${words.slice(0, SHOWN)}…` : words}` : " (deleted)"));
-    chip.addEventListener("click", () => {
-      const next = citation === this.cited ? null : citation;
-      this.map.reveal(next);
-      this.show(next);
-    });
+    chip.addEventListener("click", () => this.open(citation === this.cited ? null : citation));
     return chip;
   }
 
@@ -107,7 +125,7 @@ export class Reply {
     this.cited = this.citations.find(same) ?? null;
     for (const [index, chip] of [...this.chips.querySelectorAll("button")].entries())
       chip.ariaPressed = String(this.citations[index] === this.cited);
-    this.passage.open(hit, () => this.text);
+    return this.passage.open(hit, () => this.text);
   }
 
   draw() {

@@ -131,7 +131,8 @@ TEST(RocksStoreTest, DirectoryInUseByAnotherProcess) {
   ASSERT_EQ(read(ready[0], &held, 1), 1);
   ASSERT_EQ(held, 'y');
   EXPECT_THAT(Open(dir.path()), StatusIs(StatusCode::kFailedPrecondition, dir.path()));
-  EXPECT_THAT(Open(dir.path()), StatusIs(StatusCode::kFailedPrecondition, "another process"));
+  EXPECT_THAT(Open(dir.path()),
+              StatusIs(StatusCode::kFailedPrecondition, "another process: call the server"));
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   EXPECT_THAT(Open(dir.path()), IsOk());

@@ -85,7 +85,9 @@ absl::Status FromRocksOpen(const rocksdb::Status& status, absl::string_view dire
   if (status.IsIOError() && (absl::StrContains(text, "While lock file") ||
                              absl::StrContains(text, "lock hold by current process"))) {
     return absl::FailedPreconditionError(
-        absl::StrCat(what, " ", directory, " is in use by another process"));
+        absl::StrCat(what, " ", directory,
+                     " is in use by another process: call the server "
+                     "that runs on it, or end what does"));
   }
   absl::StatusCode code = FromCode(status);
   if (status.IsNotSupported() || status.IsInvalidArgument() || status.IsNotFound()) {

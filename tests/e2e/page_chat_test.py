@@ -156,7 +156,6 @@ def walk(program, url, server, document, work):
         watch_requests(page)
         if server is None:
             ask(page, "What is this document about?")
-            page.evaluate(f"{last('.citations button')}?.click()")
             page.wait(last(".chunk .text"))
             look(page, work, "chat")
             return

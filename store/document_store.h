@@ -60,11 +60,8 @@ class Catalog {
   // Pins a published document: its records stay, although another process removes and frees it,
   // until Unpin has been called as often, or this process ends. NOT_FOUND: it was removed. Does
   // nothing in a store that only one process uses.
-  virtual absl::Status Pin(OwnerId owner) {
-    (void)owner;
-    return absl::OkStatus();
-  }
-  virtual void Unpin(OwnerId owner) { (void)owner; }
+  virtual absl::Status Pin(OwnerId /*owner*/) { return absl::OkStatus(); }
+  virtual void Unpin(OwnerId /*owner*/) {}
 };
 
 // Writes documents.
@@ -92,7 +89,7 @@ class IngestWriter {
   virtual absl::StatusOr<IngestProgress> Begin(const IngestProgress& asked) = 0;
   // Tells the store that the caller writes no more of the ingest for now; another process may go on
   // with it.
-  virtual void LeaveIngest(OwnerId owner) { (void)owner; }
+  virtual void LeaveIngest(OwnerId /*owner*/) {}
   virtual absl::StatusOr<std::vector<IngestProgress>> ListIngests() = 0;  // without resume_state
   // Puts one part of a prefix's next state, before the commit that makes it the state. Part 0 comes
   // first and discards parts put earlier; the others follow in order, all but the last full.
@@ -195,14 +192,12 @@ class Backups {
   // another backup is being made there; INVALID_ARGUMENT: one of `directory` and the store's
   // directory lies in the other; UNIMPLEMENTED: the store makes no backups. An error leaves no
   // backup.
-  virtual absl::StatusOr<BackupInfo> Backup(const std::string& directory, uint32_t keep) {
-    (void)directory, (void)keep;
-    return absl::UnimplementedError("this store makes no backups");
+  virtual absl::StatusOr<BackupInfo> Backup(const std::string& /*directory*/, uint32_t /*keep*/) {
+    return absl::UnimplementedError("this store makes no backups: save documents with docs export");
   }
   // Returns the backups in `directory`, oldest first, also damaged ones. NOT_FOUND: it has none.
-  virtual absl::StatusOr<std::vector<BackupInfo>> ListBackups(const std::string& directory) {
-    (void)directory;
-    return absl::UnimplementedError("this store makes no backups");
+  virtual absl::StatusOr<std::vector<BackupInfo>> ListBackups(const std::string& /*directory*/) {
+    return absl::UnimplementedError("this store makes no backups: save documents with docs export");
   }
 };
 

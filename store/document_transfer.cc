@@ -6,9 +6,9 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "base/io/log.h"
 #include "base/status.h"
 #include "store/record.h"
+#include "store/store_errors.h"
 
 namespace recollect::store {
 namespace {
@@ -17,15 +17,8 @@ constexpr int64_t kPieceBytes = int64_t{1} << 20;   // of the file, handed out a
 constexpr int64_t kCommitBytes = int64_t{4} << 20;  // of an import
 
 const char* KindName(DocumentKind kind) {
-  switch (kind) {
-    case DocumentKind::kChunks:
-      return "chunks";
-    case DocumentKind::kPrefix:
-      return "a prefix";
-    case DocumentKind::kText:
-      return "text";
-  }
-  return "";
+  constexpr const char* kNames[] = {"chunks", "a prefix", "text"};
+  return kNames[static_cast<int>(kind)];
 }
 
 }  // namespace
@@ -96,9 +89,8 @@ DocumentImport::DocumentImport(IngestWriter& store, ImportRules rules, std::stri
 
 DocumentImport::~DocumentImport() {
   if (!owner_.has_value()) return;
-  const absl::Status abandoned = store_.AbandonImport(*owner_);
-  // The next open frees it.
-  if (!abandoned.ok()) LogWarning("import of '{}': {}", id_, std::string(abandoned.message()));
+  // What is left the next open frees.
+  LogIfFailed(Annotate(store_.AbandonImport(*owner_), absl::StrCat("import of '", id_, "'")));
 }
 
 absl::Status DocumentImport::Append(absl::string_view bytes) {
@@ -119,26 +111,20 @@ absl::Status DocumentImport::Take(const Frame& frame) {
     return Damaged(frame.name, absl::StrCat("a record of type ", static_cast<int>(frame.type),
                                             " in the middle of chunks or of a state"));
   }
-  RETURN_IF_ERROR(TakePart(frame));
-  return CheckCounts(/*whole=*/false);
-}
-
-absl::Status DocumentImport::TakePart(const Frame& frame) {
-  switch (frame.type) {
-    case RecordType::kText:
-      return TakeText(frame);
-    case RecordType::kTokens:
-      return TakeTokens(frame);
-    case RecordType::kLandmarks:
-      return TakeKeys(frame);
-    case RecordType::kChunk:
-      return TakeChunk(frame);
-    case RecordType::kState:
-      return TakeState(frame);
-    default:
-      return Damaged(frame.name, absl::StrCat("a record of type ", static_cast<int>(frame.type),
-                                              " has no place in a document"));
+  constexpr std::pair<RecordType, absl::Status (DocumentImport::*)(const Frame&)> kParts[] = {
+      {RecordType::kText, &DocumentImport::TakeText},
+      {RecordType::kTokens, &DocumentImport::TakeTokens},
+      {RecordType::kLandmarks, &DocumentImport::TakeKeys},
+      {RecordType::kChunk, &DocumentImport::TakeChunk},
+      {RecordType::kState, &DocumentImport::TakeState},
+  };
+  for (const auto& [type, take] : kParts) {
+    if (type != frame.type) continue;
+    RETURN_IF_ERROR((this->*take)(frame));
+    return CheckCounts(/*whole=*/false);
   }
+  return Damaged(frame.name, absl::StrCat("a record of type ", static_cast<int>(frame.type),
+                                          " has no place in a document"));
 }
 
 absl::Status DocumentImport::TakeHead(const Frame& frame) {

@@ -79,7 +79,6 @@ class DocumentImport {
 
  private:
   absl::Status Take(const Frame& frame);
-  absl::Status TakePart(const Frame& frame);
   absl::Status TakeHead(const Frame& frame);
   absl::Status TakeText(const Frame& frame);
   absl::Status TakeTokens(const Frame& frame);

@@ -1,8 +1,7 @@
 #include "store/ingest_state.h"
 
-#include <chrono>
-
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/status.h"
 #include "store/format.h"
 #include "store/store_errors.h"
@@ -11,6 +10,11 @@ namespace recollect::store {
 namespace {
 
 constexpr size_t kMaxIdBytes = 1024;
+
+template <typename... Parts>
+absl::Status Invalid(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
 
 const char* InputKind(bool from_tokens) { return from_tokens ? "token ids" : "text"; }
 
@@ -22,13 +26,12 @@ std::string KindUnder(const std::string& pattern) {
 }  // namespace
 
 absl::Status CheckDocumentId(const std::string& id) {
-  if (id.empty()) return absl::InvalidArgumentError("document id is empty");
+  if (id.empty()) return Invalid("document id is empty");
   if (id.size() > kMaxIdBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("document id has ", id.size(), " bytes, at most ", kMaxIdBytes));
+    return Invalid("document id has ", id.size(), " bytes, at most ", kMaxIdBytes);
   }
   if (id.find('\0') != std::string::npos) {
-    return absl::InvalidArgumentError("document id contains a NUL byte");
+    return Invalid("document id contains a NUL byte");
   }
   return absl::OkStatus();
 }
@@ -104,24 +107,21 @@ absl::Status ReplacedHasGone(const IngestProgress& ingest) {
 absl::Status CheckChunk(const ChunkRecord& chunk, int64_t index, int64_t width) {
   const auto states = static_cast<int64_t>(chunk.states.size());
   if (chunk.rows < 1 || chunk.rows > kMaxChunkTokens) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("chunk ", index, ": ", chunk.rows, " rows, expected 1 to ", kMaxChunkTokens));
+    return Invalid("chunk ", index, ": ", chunk.rows, " rows, expected 1 to ", kMaxChunkTokens);
   }
   const bool range = states == 0 && chunk.tokens.empty() && !chunk.mxint8;
   if ((states == 0 && !range) || states % chunk.rows != 0 ||
       (width != 0 && states != chunk.rows * width)) {
-    return absl::InvalidArgumentError(absl::StrCat("chunk ", index, ": ", states, " numbers in ",
-                                                   chunk.rows, " rows, expected width ", width));
+    return Invalid("chunk ", index, ": ", states, " numbers in ", chunk.rows,
+                   " rows, expected width ", width);
   }
   const auto tokens = static_cast<int64_t>(chunk.tokens.size());
   if (tokens != 0 && (tokens < chunk.rows || tokens > chunk.rows + kMaxPointerReach)) {
-    return absl::InvalidArgumentError(absl::StrCat("chunk ", index, ": ", tokens, " tokens for ",
-                                                   chunk.rows, " rows, expected none or ",
-                                                   kMaxPointerReach, " more at most"));
+    return Invalid("chunk ", index, ": ", tokens, " tokens for ", chunk.rows,
+                   " rows, expected none or ", kMaxPointerReach, " more at most");
   }
   if (chunk.text_begin < 0 || chunk.text_end < chunk.text_begin) {
-    return absl::InvalidArgumentError(absl::StrCat("chunk ", index, ": text range [",
-                                                   chunk.text_begin, ", ", chunk.text_end, ")"));
+    return Invalid("chunk ", index, ": text range [", chunk.text_begin, ", ", chunk.text_end, ")");
   }
   return absl::OkStatus();
 }
@@ -132,9 +132,8 @@ absl::StatusOr<IngestState> PutPart(const IngestState& state, int64_t index, int
   const int64_t before = index == 0 ? 0 : state.put_bytes;
   if (state.progress.pattern.empty() || bytes < 1 || bytes > kStatePartBytes ||
       before != index * kStatePartBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("state part ", index, " of ", bytes,
-                                                   " bytes after ", before, " bytes of ",
-                                                   KindUnder(state.progress.pattern)));
+    return Invalid("state part ", index, " of ", bytes, " bytes after ", before, " bytes of ",
+                   KindUnder(state.progress.pattern));
   }
   IngestState next = state;
   next.put_bytes = before + bytes;
@@ -149,9 +148,8 @@ absl::StatusOr<IngestState> Advance(const IngestState& state, const IngestBatch&
   for (const ChunkRecord& chunk : batch.chunks) {
     RETURN_IF_ERROR(CheckChunk(chunk, progress.chunks, next.width));
     if (progress.chunks > 0 && next.width == 0 && !chunk.states.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("chunk ", progress.chunks, ": ",
-                                                     chunk.states.size(),
-                                                     " numbers after chunks without states"));
+      return Invalid("chunk ", progress.chunks, ": ", chunk.states.size(),
+                     " numbers after chunks without states");
     }
     next.width = static_cast<int64_t>(chunk.states.size()) / chunk.rows;
     next.chunk_bytes += ChunkRecordBytes(chunk);
@@ -160,21 +158,18 @@ absl::StatusOr<IngestState> Advance(const IngestState& state, const IngestBatch&
   const bool keyed = chunks > 0 && next.width > 0;  // chunks without states have no keys
   const bool divides = keyed ? keys > 0 && keys % chunks == 0 : keys == 0;
   if (!divides || (keyed && next.d_k != 0 && keys != chunks * next.d_k)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(keys, " landmark numbers for ", chunks, " chunks, expected width ", next.d_k));
+    return Invalid(keys, " landmark numbers for ", chunks, " chunks, expected width ", next.d_k);
   }
   if (keyed) next.d_k = keys / chunks;
   progress.text = progress.chunks > 0 && next.width == 0;
   if (batch.input_offset < progress.input_offset) {
-    return absl::InvalidArgumentError(absl::StrCat("input offset ", batch.input_offset,
-                                                   " is before the committed offset ",
-                                                   progress.input_offset));
+    return Invalid("input offset ", batch.input_offset, " is before the committed offset ",
+                   progress.input_offset);
   }
   const bool prefix = !progress.pattern.empty();
   if ((prefix && chunks > 0) || (batch.state_bytes != 0 && batch.state_bytes != next.put_bytes)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(chunks, " chunks and a state of ", batch.state_bytes, " bytes, of which ",
-                     next.put_bytes, " were put, for ", KindUnder(progress.pattern)));
+    return Invalid(chunks, " chunks and a state of ", batch.state_bytes, " bytes, of which ",
+                   next.put_bytes, " were put, for ", KindUnder(progress.pattern));
   }
   if (batch.state_bytes > 0) {
     progress.first_state_part += StateParts(progress.state_bytes);
@@ -188,18 +183,17 @@ absl::StatusOr<IngestState> Advance(const IngestState& state, const IngestBatch&
   return next;
 }
 
-DocumentInfo MakeDocument(const IngestState& state, const std::string& sha256,
-                          int64_t created_unix_ms) {
+DocumentInfo MakeDocument(const IngestState& state, const std::string& sha256) {
   DocumentInfo info;
   static_cast<DocumentHead&>(info) = state.progress;
-  info.created_unix_ms = created_unix_ms;
   info.stored_bytes = StoredBytes(state);
   info.sha256 = sha256;
   return info;
 }
 
 void Describe(const IngestBatch& last, const DocumentInfo* replaced, DocumentInfo* info) {
-  if (replaced != nullptr) info->created_unix_ms = replaced->created_unix_ms;
+  info->created_unix_ms =
+      replaced != nullptr ? replaced->created_unix_ms : absl::ToUnixMillis(absl::Now());
   info->metadata = last.metadata.value_or(replaced != nullptr ? replaced->metadata : "");
 }
 
@@ -209,12 +203,6 @@ DocumentInfo Listed(absl::string_view id, const absl::StatusOr<DocumentInfo>& in
   damaged.id = std::string(id);
   damaged.damage = std::string(info.status().message());
   return damaged;
-}
-
-int64_t UnixMillis() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
 }
 
 absl::Status CheckRange(const char* kind, int64_t begin, int64_t end, int64_t size) {

@@ -55,17 +55,13 @@ absl::StatusOr<IngestState> PutPart(const IngestState& state, int64_t index, int
 // was not put, chunks of a prefix, chunks with states beside others without).
 absl::StatusOr<IngestState> Advance(const IngestState& state, const IngestBatch& batch);
 
-// Returns the catalog entry of the finished ingest.
-DocumentInfo MakeDocument(const IngestState& state, const std::string& sha256 = "",
-                          int64_t created_unix_ms = 0);
-// Gives it the metadata of its last batch. From the document that it replaces, if any, it takes the
-// time of creation, and the metadata if the batch has none.
+// Returns the catalog entry of the finished ingest, but for what Describe gives it.
+DocumentInfo MakeDocument(const IngestState& state, const std::string& sha256 = "");
+// Gives it its time of creation and the metadata of its last batch. From the document that it
+// replaces, if any, it takes that time, and the metadata if the batch has none.
 void Describe(const IngestBatch& last, const DocumentInfo* replaced, DocumentInfo* info);
 // Returns the entry that List and Remove give for what the catalog has of an id.
 DocumentInfo Listed(absl::string_view id, const absl::StatusOr<DocumentInfo>& info);
-
-// Returns milliseconds since 1970, by the system's clock.
-int64_t UnixMillis();
 
 // Returns OUT_OF_RANGE, which names the range and the size, unless 0 <= begin <= end <= size.
 absl::Status CheckRange(const char* kind, int64_t begin, int64_t end, int64_t size);

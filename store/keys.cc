@@ -34,9 +34,13 @@ OwnerId ParseOwner(absl::string_view key) {
 OwnerId NextOwner(OwnerId owner) { return OwnerId{static_cast<uint64_t>(owner) + 1}; }
 
 std::string DocumentName(absl::string_view id) { return absl::StrCat("document '", id, "'"); }
+std::string IngestName(absl::string_view id) { return absl::StrCat("ingest '", id, "'"); }
+std::string OwnerName(OwnerId owner) {
+  return absl::StrCat("owner ", static_cast<uint64_t>(owner));
+}
 
 std::string PieceName(absl::string_view kind, OwnerId owner, int64_t index) {
-  return absl::StrCat(kind, " ", index, " of owner ", static_cast<uint64_t>(owner));
+  return absl::StrCat(kind, " ", index, " of ", OwnerName(owner));
 }
 
 }  // namespace recollect::store

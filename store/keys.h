@@ -29,6 +29,8 @@ OwnerId NextOwner(OwnerId owner);
 
 // "document 'x'", "chunk 17 of owner 3" and the like, for messages.
 std::string DocumentName(absl::string_view id);
+std::string IngestName(absl::string_view id);
+std::string OwnerName(OwnerId owner);
 std::string PieceName(absl::string_view kind, OwnerId owner, int64_t index);
 
 }  // namespace recollect::store

@@ -130,7 +130,7 @@ class MemoryStore final : public DocumentStore {
     Owner& data = owners_.at(owner);
     Sha256 hash;
     hash.Update(data.text);
-    DocumentInfo info = MakeDocument(data.ingest, hash.Hex(), UnixMillis());
+    DocumentInfo info = MakeDocument(data.ingest, hash.Hex());
     Describe(last, refresh ? &*old : nullptr, &info);
     if (!data.import) ingests_.erase(info.id);
     data.kind = Kind::kDocument;
@@ -203,12 +203,10 @@ class MemoryStore final : public DocumentStore {
 
   absl::Status PutIndex(OwnerId owner, absl::string_view bytes) override {
     MutexLock lock(mutex_);
-    const auto found = owners_.find(owner);
-    if (found == owners_.end() || found->second.kind != Kind::kDocument || found->second.removed) {
-      return NoDocumentOf(owner);
-    }
+    Owner* const data = FindKind(owner, Kind::kDocument);
+    if (data == nullptr || data->removed) return NoDocumentOf(owner);
     if (bytes.empty()) return absl::InvalidArgumentError("an index of 0 bytes");
-    found->second.index.assign(bytes.data(), bytes.size());
+    data->index = std::string(bytes);
     return absl::OkStatus();
   }
 
@@ -229,20 +227,18 @@ class MemoryStore final : public DocumentStore {
   absl::Status PutSessionChunk(ChunkRef ref, const ChunkRecord& chunk) override {
     RETURN_IF_ERROR(CheckChunk(chunk, ref.index, 0));
     MutexLock lock(mutex_);
-    const auto found = owners_.find(ref.owner);
-    if (found == owners_.end() || found->second.kind != Kind::kSession || ref.index < 0) {
-      return NoSessionFor(ref);
-    }
-    found->second.chunks[ref.index] = chunk;
+    Owner* const data = FindKind(ref.owner, Kind::kSession);
+    if (data == nullptr || ref.index < 0) return NoSessionFor(ref);
+    data->chunks[ref.index] = chunk;
     return absl::OkStatus();
   }
 
   absl::Status FreeSession(OwnerId owner) override {
     MutexLock lock(mutex_);
-    const auto found = owners_.find(owner);
-    if (found == owners_.end()) return absl::OkStatus();
-    if (found->second.kind != Kind::kSession) return StillInUse(owner);
-    owners_.erase(found);
+    if (owners_.contains(owner) && FindKind(owner, Kind::kSession) == nullptr) {
+      return StillInUse(owner);
+    }
+    owners_.erase(owner);
     return absl::OkStatus();
   }
 
@@ -297,10 +293,15 @@ class MemoryStore final : public DocumentStore {
     return found->second;
   }
 
-  absl::StatusOr<Owner*> FindIngest(OwnerId owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  // Null: there is none of that kind.
+  Owner* FindKind(OwnerId owner, Kind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto found = owners_.find(owner);
-    if (found == owners_.end() || found->second.kind != Kind::kIngest) return NoIngestOf(owner);
-    return &found->second;
+    return found == owners_.end() || found->second.kind != kind ? nullptr : &found->second;
+  }
+
+  absl::StatusOr<Owner*> FindIngest(OwnerId owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (Owner* const data = FindKind(owner, Kind::kIngest)) return data;
+    return NoIngestOf(owner);
   }
 
   absl::Status Apply(OwnerId owner, const IngestBatch& batch)

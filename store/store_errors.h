@@ -14,6 +14,7 @@ namespace recollect::store {
 absl::Status NoDocument(absl::string_view id);
 absl::Status NoDocumentOf(OwnerId owner);  // none that is published
 absl::Status NoOwner(OwnerId owner);
+absl::Status WasRemoved(OwnerId owner);
 absl::Status NoChunk(ChunkRef ref);
 absl::Status NoSessionFor(ChunkRef ref);
 absl::Status NoIndex(OwnerId owner);
@@ -36,6 +37,9 @@ absl::Status NotASession(OwnerId owner);
 absl::Status Missing(absl::string_view what);
 absl::Status WrongCount(absl::string_view what, int64_t got, int64_t expected);
 absl::Status WrongWidth(absl::string_view what, int64_t got, int64_t expected);
+
+// Logs a warning, unless it is OK: for an error that nobody waits for.
+void LogIfFailed(const absl::Status& status);
 
 }  // namespace recollect::store
 

@@ -58,25 +58,25 @@ std::vector<absl::StatusOr<ChunkRecord>> RadosStore::ReadChunks(std::span<const 
       out[i] = std::move(sessions_->ReadChunks({&own, 1})[0]);
       continue;
     }
-    const auto found = layouts.find(ref.owner);
-    const auto& layout = found != layouts.end()
-                             ? found->second
-                             : layouts.emplace(ref.owner, FindLayout(ref.owner)).first->second;
-    const std::string what = PieceName("chunk", ref.owner, ref.index);
-    if (!layout.ok()) {
-      out[i] = layout.status();
-    } else if (ref.index < 0 || ref.index >= (*layout)->sizes().chunks) {
-      out[i] = NoChunk(ref);
-    } else {
-      const std::vector<Piece> piece = (*layout)->Find(Kind::kChunks, ref.index, ref.index + 1);
-      if (piece.empty()) {
-        out[i] = Missing(what);
-        continue;
-      }
-      const std::string document = (*layout)->cache_name();
-      wanted.push_back(
-          {i, piece[0], document.empty() ? "" : CacheKey(document, ref.owner, ref.index)});
+    auto found = layouts.find(ref.owner);
+    if (found == layouts.end()) found = layouts.emplace(ref.owner, FindLayout(ref.owner)).first;
+    if (!found->second.ok()) {
+      out[i] = found->second.status();
+      continue;
     }
+    const Layout& layout = **found->second;
+    if (ref.index < 0 || ref.index >= layout.sizes().chunks) {
+      out[i] = NoChunk(ref);
+      continue;
+    }
+    const std::vector<Piece> piece = layout.Find(Kind::kChunks, ref.index, ref.index + 1);
+    if (piece.empty()) {
+      out[i] = Missing(PieceName("chunk", ref.owner, ref.index));
+      continue;
+    }
+    const std::string document = layout.cache_name();
+    wanted.push_back(
+        {i, piece[0], document.empty() ? "" : CacheKey(document, ref.owner, ref.index)});
   }
   TakeFromCache(refs, &wanted, &out);
   std::vector<ReadRequest> reads;
@@ -89,12 +89,11 @@ std::vector<absl::StatusOr<ChunkRecord>> RadosStore::ReadChunks(std::span<const 
     const ChunkRef& ref = refs[wanted[r].place];
     const std::string what = PieceName("chunk", ref.owner, ref.index);
     absl::StatusOr<ChunkRecord>& result = out[wanted[r].place];
-    if (absl::IsNotFound(reads[r].status)) {
-      result = MissingFrom(ref.owner, what);
-    } else if (!reads[r].status.ok()) {
-      result = reads[r].status;
-    } else {
+    const absl::Status& read = reads[r].status;
+    if (read.ok()) {
       result = DecodeChunk(PieceKey(ref.owner, ref.index), reads[r].result, what);
+    } else {
+      result = absl::IsNotFound(read) ? MissingFrom(ref.owner, what) : read;
     }
     if (absl::IsDataLoss(result.status())) {
       const std::string id = layouts.at(ref.owner).value()->sizes().id;

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "base/io/log.h"
 #include "base/status.h"
 #include "store/format.h"
 #include "store/rados/store_impl.h"
@@ -21,7 +19,7 @@ absl::StatusOr<std::vector<DocumentInfo>> RadosStore::List(const std::string& af
                                                            int64_t limit) {
   std::vector<DocumentInfo> out;
   if (limit <= 0) return out;
-  RETURN_IF_ERROR(ScanCatalog(*pool_, after, std::min<int64_t>(limit, 1000),
+  RETURN_IF_ERROR(ScanCatalog(*pool_, after, std::min(limit, kCatalogPage),
                               [&](const std::string& id, const absl::StatusOr<DocumentInfo>& info) {
                                 out.push_back(Listed(id, info));
                                 return static_cast<int64_t>(out.size()) < limit;
@@ -41,9 +39,7 @@ absl::StatusOr<DocumentInfo> RadosStore::Remove(const std::string& id) {
     if (!entries.contains(key)) return NoDocument(id);
     const absl::StatusOr<DocumentInfo> found = DocumentIn(entries, id);
     const DocumentInfo info = Listed(id, found);
-    Change change;
-    change.expect[key] = entries.at(key);
-    change.remove.insert(key);
+    Change change{.expect = {{key, entries.at(key)}}, .remove = {key}};
     if (found.ok()) {
       const std::string removed = RemovedKey(info.owner);
       change.set[removed] = EncodeRemoved(removed, info);
@@ -64,10 +60,8 @@ absl::StatusOr<DocumentInfo> RadosStore::ChangeMetadata(const std::string& id,
     ASSIGN_OR_RETURN(info.metadata, change(info.metadata));
     const std::string after = EncodeDocument(key, info);
     if (after == before) return info;
-    Change put;
-    put.expect[key] = before;
-    put.set[key] = after;
-    const absl::Status changed = ChangeCatalog(std::move(put), DocumentName(id));
+    const absl::Status changed =
+        ChangeCatalog({.expect = {{key, before}}, .set = {{key, after}}}, DocumentName(id));
     if (absl::IsAborted(changed)) continue;  // changed or removed by another
     RETURN_IF_ERROR(changed);
     return info;
@@ -80,15 +74,14 @@ void RadosStore::Forget(OwnerId owner) {
 }
 
 absl::Status RadosStore::Free(OwnerId owner) {
-  const std::string what = absl::StrCat("owner ", static_cast<uint64_t>(owner));
+  const std::string what = OwnerName(owner);
   const std::string removed = RemovedKey(owner);
   auto entry = pool_->Get(kCatalogObject, {removed}, what);
   if (absl::IsNotFound(entry.status())) return absl::OkStatus();
   RETURN_IF_ERROR(entry.status());
   if (!entry->contains(removed)) {
-    const absl::Status there = ReadHead(*pool_, owner).status();
-    if (absl::IsNotFound(there)) return absl::OkStatus();  // freed before
-    return StillInUse(owner);
+    const bool freed_before = absl::IsNotFound(ReadHead(*pool_, owner).status());
+    return freed_before ? absl::OkStatus() : StillInUse(owner);
   }
   Forget(owner);
   ASSIGN_OR_RETURN(const bool freed, FreeRemoved(*pool_, owner));
@@ -98,24 +91,29 @@ absl::Status RadosStore::Free(OwnerId owner) {
   return absl::OkStatus();
 }
 
+void RadosStore::FreeOrWait(OwnerId owner) {
+  const absl::StatusOr<bool> freed = FreeRemoved(*pool_, owner);
+  LogIfFailed(freed.status());
+  MutexLock lock(mutex_);
+  if (freed.ok() && *freed) {
+    pending_.erase(owner);
+  } else {
+    pending_.insert(owner);
+  }
+}
+
 void RadosStore::FreePending() {
   std::set<OwnerId> pending;
   {
     MutexLock lock(mutex_);
     pending = pending_;
   }
-  for (const OwnerId owner : pending) {
-    const absl::StatusOr<bool> freed = FreeRemoved(*pool_, owner);
-    if (!freed.ok()) LogWarning("{}", std::string(freed.status().message()));
-    if (!freed.ok() || !*freed) continue;
-    MutexLock lock(mutex_);
-    pending_.erase(owner);
-  }
+  for (const OwnerId owner : pending) FreeOrWait(owner);
 }
 
 absl::Status RadosStore::TakePin(OwnerId owner) {
   const std::string head = HeadName(owner);
-  const std::string what = absl::StrCat("owner ", static_cast<uint64_t>(owner));
+  const std::string what = OwnerName(owner);
   // The lock would make the object.
   RETURN_IF_ERROR(pool_->Get(head, {kRemovedKey}, what).status());
   RETURN_IF_ERROR(leases_.Take(head, kPinLock, /*shared=*/true));
@@ -123,13 +121,10 @@ absl::Status RadosStore::TakePin(OwnerId owner) {
   if (now.ok() && !now->contains(kRemovedKey) && now->contains(kEpochKey)) return absl::OkStatus();
   leases_.Drop(head, kPinLock);
   if (now.ok() && !now->contains(kEpochKey)) {  // the lock has made it again
-    Change undo;
-    undo.expect[kEpochKey] = "";
-    undo.remove_object = true;
-    pool_->Apply(head, undo, what).IgnoreError();
+    pool_->Apply(head, {.expect = {{kEpochKey, ""}}, .remove_object = true}, what).IgnoreError();
   }
   RETURN_IF_ERROR(now.status());
-  return absl::NotFoundError(absl::StrCat(what, " was removed"));
+  return WasRemoved(owner);
 }
 
 absl::Status RadosStore::Pin(OwnerId owner) {
@@ -174,8 +169,7 @@ void RadosStore::Unpin(OwnerId owner) {
   const auto mark = pool_->Get(head, {kRemovedKey}, "unpinning");
   if (!mark.ok() || !mark->contains(kRemovedKey)) return;
   Forget(owner);
-  const absl::StatusOr<bool> freed = FreeRemoved(*pool_, owner);
-  if (!freed.ok()) LogWarning("{}", std::string(freed.status().message()));
+  LogIfFailed(FreeRemoved(*pool_, owner).status());
 }
 
 }  // namespace recollect::store::rados

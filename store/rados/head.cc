@@ -1,20 +1,23 @@
 // Head objects, the catalog's documents, and freeing: what the store and the scrub share.
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "store/format.h"
 #include "store/rados/store_impl.h"
+#include "store/store_errors.h"
 
 namespace recollect::store::rados {
 
 absl::StatusOr<Head> ReadHead(Pool& pool, OwnerId owner) {
-  const std::string what = absl::StrCat("head of owner ", static_cast<uint64_t>(owner));
-  ASSIGN_OR_RETURN(auto found, pool.Get(HeadName(owner),
-                                        {kEpochKey, kRemovedKey, kProgressKey, kCursorKey,
-                                         kFinalKey, kFinalCursorKey, kIndexKey},
-                                        what));
+  const std::string what = absl::StrCat("head of ", OwnerName(owner));
+  auto read = pool.Get(
+      HeadName(owner),
+      {kEpochKey, kRemovedKey, kProgressKey, kCursorKey, kFinalKey, kFinalCursorKey, kIndexKey},
+      what);
+  if (absl::IsNotFound(read.status())) return NoOwner(owner);
+  RETURN_IF_ERROR(read.status());
+  std::map<std::string, std::string>& found = *read;
   Head head;
   head.epoch = found[kEpochKey];
   head.removed = !found[kRemovedKey].empty();
@@ -41,7 +44,7 @@ absl::StatusOr<std::shared_ptr<Layout>> ReadLayout(Pool& pool, OwnerId owner,
   auto layout = std::make_shared<Layout>(owner);
   int64_t commit = 0;
   absl::Status bad;
-  const std::string name = absl::StrCat("extents of owner ", static_cast<uint64_t>(owner));
+  const std::string name = absl::StrCat("extents of ", OwnerName(owner));
   if (cursor.commits > 0) {
     RETURN_IF_ERROR(pool.Scan(HeadName(owner), "", kExtentsPrefix, 256, name,
                               [&](const std::string& key, std::string value) {
@@ -53,7 +56,7 @@ absl::StatusOr<std::shared_ptr<Layout>> ReadLayout(Pool& pool, OwnerId owner,
                                 if (!extents.ok()) {
                                   bad = extents.status();
                                 } else if (key != ExtentsKey(commit)) {
-                                  bad = absl::DataLossError(absl::StrCat(what, ": missing"));
+                                  bad = Missing(what);
                                 } else {
                                   layout->Add(*extents, {});
                                 }
@@ -70,58 +73,64 @@ absl::StatusOr<std::shared_ptr<Layout>> ReadLayout(Pool& pool, OwnerId owner,
   return layout;
 }
 
-absl::StatusOr<std::vector<std::string>> ObjectsOf(Pool& pool, OwnerId owner, const Head& head) {
+std::vector<std::string> IndexObjects(OwnerId owner, const IndexHeadRecord& index) {
   std::vector<std::string> out;
-  const auto add = [&](const CursorRecord& cursor, int64_t state_bytes,
-                       int64_t first) -> absl::Status {
+  for (int64_t i = 0; i * kIndexPieceBytes < index.total_bytes; ++i) {
+    out.push_back(IndexPieceName(owner, index.generation, i));
+  }
+  return out;
+}
+
+std::vector<std::string> StateObjects(OwnerId owner, uint64_t epoch, const DocumentSizes& of) {
+  std::vector<std::string> out;
+  for (int64_t i = 0; i < StateParts(of.state_bytes); ++i) {
+    out.push_back(StatePartName(owner, epoch, of.first_state_part + i));
+  }
+  return out;
+}
+
+absl::StatusOr<std::vector<std::string>> ObjectsOf(Pool& pool, OwnerId owner, const Head& head) {
+  std::set<std::string> out;
+  const auto add = [&](const std::vector<std::string>& objects) {
+    out.insert(objects.begin(), objects.end());
+  };
+  const auto add_data = [&](const CursorRecord& cursor, const DocumentSizes& of) -> absl::Status {
     ASSIGN_OR_RETURN(const auto layout, ReadLayout(pool, owner, cursor, {}));
-    const std::vector<std::string> objects = layout->Objects();
-    out.insert(out.end(), objects.begin(), objects.end());
-    for (int64_t i = 0; i < StateParts(state_bytes); ++i) {
-      out.push_back(StatePartName(owner, cursor.state_epoch, first + i));
-    }
+    add(layout->Objects());
+    add(StateObjects(owner, cursor.state_epoch, of));
     return absl::OkStatus();
   };
-  if (head.committed) {
-    const IngestProgress& progress = head.state.progress;
-    RETURN_IF_ERROR(add(head.cursor, progress.state_bytes, progress.first_state_part));
-  }
-  if (head.is_final) {
-    RETURN_IF_ERROR(
-        add(head.final_cursor, head.document.state_bytes, head.document.first_state_part));
-  }
-  if (head.has_index) {
-    const int64_t pieces = (head.index.total_bytes + kIndexPieceBytes - 1) / kIndexPieceBytes;
-    for (int64_t i = 0; i < pieces; ++i) {
-      out.push_back(IndexPieceName(owner, head.index.generation, i));
-    }
-  }
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
-  return out;
+  if (head.committed) RETURN_IF_ERROR(add_data(head.cursor, head.state.progress));
+  if (head.is_final) RETURN_IF_ERROR(add_data(head.final_cursor, head.document));
+  if (head.has_index) add(IndexObjects(owner, head.index));
+  return std::vector<std::string>(out.begin(), out.end());
+}
+
+absl::Status ScanEntries(Pool& pool, absl::string_view prefix, const std::string& after,
+                         int64_t page,
+                         const std::function<bool(const std::string&, const std::string&)>& visit) {
+  const absl::Status scanned =
+      pool.Scan(kCatalogObject, after, std::string(prefix), page, "catalog", visit);
+  return absl::IsNotFound(scanned) ? absl::OkStatus() : scanned;  // nothing was ever put there
 }
 
 absl::Status ScanCatalog(
     Pool& pool, const std::string& after, int64_t page,
     const std::function<bool(const std::string&, const absl::StatusOr<DocumentInfo>&)>& visit) {
-  const absl::Status scanned =
-      pool.Scan(kCatalogObject, DocumentKey(after), std::string(kDocumentPrefix), page, "catalog",
-                [&](const std::string& key, const std::string& value) {
-                  const std::string id = key.substr(kDocumentPrefix.size());
-                  return visit(id, DecodeDocument(key, value, DocumentName(id)));
-                });
-  return absl::IsNotFound(scanned) ? absl::OkStatus() : scanned;  // nothing was ever put there
+  return ScanEntries(pool, kDocumentPrefix, DocumentKey(after), page,
+                     [&](const std::string& key, const std::string& value) {
+                       const std::string id = key.substr(kDocumentPrefix.size());
+                       return visit(id, DecodeDocument(key, value, DocumentName(id)));
+                     });
 }
 
 absl::StatusOr<std::set<OwnerId>> RemovedOwners(Pool& pool) {
   std::set<OwnerId> out;
-  const std::string prefix(kRemovedPrefix);
-  const absl::Status scanned = pool.Scan(kCatalogObject, prefix, prefix, 1000, "removed documents",
-                                         [&](const std::string& key, const std::string&) {
-                                           out.insert(ParseOwner(key.substr(prefix.size())));
-                                           return true;
-                                         });
-  if (!scanned.ok() && !absl::IsNotFound(scanned)) return scanned;
+  RETURN_IF_ERROR(ScanEntries(pool, kRemovedPrefix, "", kCatalogPage,
+                              [&](const std::string& key, const std::string&) {
+                                out.insert(ParseOwner(key.substr(kRemovedPrefix.size())));
+                                return true;
+                              }));
   return out;
 }
 
@@ -130,7 +139,7 @@ absl::StatusOr<std::set<OwnerId>> RemovedOwners(Pool& pool) {
 // looks at the mark, so that one of the two frees. The head goes last but one, and what a crash
 // leaves is found by its record in the catalog.
 absl::StatusOr<bool> FreeRemoved(Pool& pool, OwnerId owner) {
-  const std::string what = absl::StrCat("freeing owner ", static_cast<uint64_t>(owner));
+  const std::string what = absl::StrCat("freeing ", OwnerName(owner));
   const std::string removed = RemovedKey(owner), freeing = FreeingKey(owner);
   const std::string head_name = HeadName(owner);
   auto entry = pool.Get(kCatalogObject, {removed}, what);
@@ -139,15 +148,11 @@ absl::StatusOr<bool> FreeRemoved(Pool& pool, OwnerId owner) {
   if (!entry->contains(removed)) return true;  // freed before
   ASSIGN_OR_RETURN(const Holders writers, pool.LockHolders(head_name, kWriterLock));
   if (!writers.empty()) return false;  // an import
-  Change claim;
-  claim.expect[removed] = (*entry)[removed];
-  claim.set.emplace(freeing, "claimed");
+  const Change claim{.expect = {{removed, (*entry)[removed]}}, .set = {{freeing, "claimed"}}};
   const absl::Status claimed = pool.Apply(kCatalogObject, claim, what);
   if (absl::IsAborted(claimed)) return true;  // published, or freed by another
   RETURN_IF_ERROR(claimed);
-  Change mark;
-  mark.set.emplace(kRemovedKey, "removed");
-  mark.set.emplace(kEpochKey, "freed");
+  const Change mark{.set = {{kRemovedKey, "removed"}, {kEpochKey, "freed"}}};
   const absl::Status marked = pool.Apply(head_name, mark, what);
   if (!absl::IsNotFound(marked)) {
     RETURN_IF_ERROR(marked);
@@ -161,9 +166,7 @@ absl::StatusOr<bool> FreeRemoved(Pool& pool, OwnerId owner) {
     const std::string heads[] = {head_name};
     RETURN_IF_ERROR(pool.Remove(heads, what));
   }
-  Change forget;
-  forget.remove = {removed, freeing};
-  RETURN_IF_ERROR(pool.Apply(kCatalogObject, forget, what));
+  RETURN_IF_ERROR(pool.Apply(kCatalogObject, {.remove = {removed, freeing}}, what));
   return true;
 }
 

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/io/log.h"
 #include "base/status.h"
 #include "store/format.h"
 #include "store/hash_text.h"
@@ -16,7 +15,7 @@ absl::StatusOr<RadosStore::Written> RadosStore::WriteBatch(Ingest& ingest,
                                                            const IngestBatch& batch) {
   const IngestProgress& before = ingest.state.progress;
   const OwnerId owner = before.owner;
-  Written out{{}, ingest.segment, ingest.offset};
+  Written out{.segment = ingest.segment, .offset = ingest.offset};
   std::vector<WriteRequest> writes;
   const auto put = [&](Kind kind, const std::string& record, size_t count) {
     if (out.offset > 0 &&
@@ -49,16 +48,20 @@ absl::StatusOr<RadosStore::Written> RadosStore::WriteBatch(Ingest& ingest,
     pieces(KeyPieces(), batch.landmark_keys,
            std::ssize(batch.landmark_keys) / std::ssize(batch.chunks));
   }
-  RETURN_IF_ERROR(pool_->Write(writes, absl::StrCat("ingest '", before.id, "'")));
+  RETURN_IF_ERROR(pool_->Write(writes, IngestName(before.id)));
+  const std::string extents = ExtentsKey(ingest.cursor.commits);
+  out.change.set[extents] = EncodeExtents(extents, out.extents);
+  out.cursor = {ingest.cursor.commits + 1,
+                batch.state_bytes > 0 ? ingest.epoch : ingest.cursor.state_epoch};
   return out;
 }
 
 absl::Status RadosStore::CheckWritable(const Ingest& ingest) {
   if (ingest.done) return IngestHasEnded();
   if (!ingest.lost) return absl::OkStatus();
-  return absl::AbortedError(absl::StrCat("ingest '", ingest.state.progress.id,
-                                         "': a commit has failed, and may have been written all "
-                                         "the same: begin it again"));
+  return absl::AbortedError(absl::StrCat(IngestName(ingest.state.progress.id),
+                                         ": a commit has failed, and may have been written all the "
+                                         "same: begin it again"));
 }
 
 // The cursor is compared too: a commit is made once or not at all.
@@ -67,10 +70,10 @@ absl::Status RadosStore::ChangeHead(Ingest& ingest, Change change) {
   change.expect[kEpochKey] = absl::StrCat(ingest.epoch);
   change.expect[kCursorKey] = EncodeCursor(kCursorKey, ingest.cursor);
   const absl::Status changed =
-      pool_->Apply(HeadName(progress.owner), change, absl::StrCat("ingest '", progress.id, "'"));
+      pool_->Apply(HeadName(progress.owner), change, IngestName(progress.id));
   if (!absl::IsAborted(changed) && !absl::IsNotFound(changed)) return changed;
-  return absl::AbortedError(absl::StrCat("ingest '", progress.id,
-                                         "' was taken over by another server, or deleted, after "
+  return absl::AbortedError(absl::StrCat(IngestName(progress.id),
+                                         " was taken over by another server, or deleted, after "
                                          "this one did not renew its lock in time"));
 }
 
@@ -91,7 +94,7 @@ absl::Status RadosStore::PutStatePart(OwnerId owner, int64_t index, absl::string
   const int64_t number = progress.first_state_part + StateParts(progress.state_bytes) + index;
   const WriteRequest write[] = {{StatePartName(owner, ingest->epoch, number), 0,
                                  EncodeState(PieceKey(owner, number), bytes), /*whole=*/true}};
-  const absl::Status written = pool_->Write(write, absl::StrCat("ingest '", progress.id, "'"));
+  const absl::Status written = pool_->Write(write, IngestName(progress.id));
   if (!written.ok()) return Failed(*ingest, written);
   ingest->state.put_bytes = next.put_bytes;
   return absl::OkStatus();
@@ -100,12 +103,9 @@ absl::Status RadosStore::PutStatePart(OwnerId owner, int64_t index, absl::string
 void RadosStore::DropOldState(const IngestProgress& before, uint64_t state_epoch,
                               const IngestProgress& now) {
   if (before.state_bytes == 0 || before.first_state_part == now.first_state_part) return;
-  std::vector<std::string> objects;
-  for (int64_t i = 0; i < StateParts(before.state_bytes); ++i) {
-    objects.push_back(StatePartName(before.owner, state_epoch, before.first_state_part + i));
-  }
-  const absl::Status dropped = pool_->Remove(objects, "an earlier state");
-  if (!dropped.ok()) LogWarning("ingest '{}': {}", before.id, std::string(dropped.message()));
+  const absl::Status dropped =
+      pool_->Remove(StateObjects(before.owner, state_epoch, before), "an earlier state");
+  LogIfFailed(Annotate(dropped, IngestName(before.id)));
 }
 
 absl::Status RadosStore::CommitIngest(OwnerId owner, const IngestBatch& batch) {
@@ -113,15 +113,12 @@ absl::Status RadosStore::CommitIngest(OwnerId owner, const IngestBatch& batch) {
   MutexLock lock(ingest->mutex);
   RETURN_IF_ERROR(CheckWritable(*ingest));
   ASSIGN_OR_RETURN(IngestState next, Advance(ingest->state, batch));
-  const absl::StatusOr<Written> written = WriteBatch(*ingest, batch);
+  absl::StatusOr<Written> written = WriteBatch(*ingest, batch);
   if (!written.ok()) return Failed(*ingest, written.status());
-  const CursorRecord cursor{ingest->cursor.commits + 1,
-                            batch.state_bytes > 0 ? ingest->epoch : ingest->cursor.state_epoch};
-  Change change;
-  const std::string extents = ExtentsKey(ingest->cursor.commits);
+  const CursorRecord cursor = written->cursor;
+  Change change = std::move(written->change);
   change.set[kProgressKey] = EncodeIngest(kProgressKey, next);
   change.set[kCursorKey] = EncodeCursor(kCursorKey, cursor);
-  change.set[extents] = EncodeExtents(extents, written->extents);
   change.remove = {kFinalKey, kFinalCursorKey};  // of a publication that failed
   change.data = EncodeResume(ResumeKey(owner), next.progress.resume_state);
   const absl::Status changed = ChangeHead(*ingest, std::move(change));
@@ -175,17 +172,13 @@ absl::StatusOr<DocumentInfo> RadosStore::PublishIngest(OwnerId owner, const Inge
   RETURN_IF_ERROR(CheckWritable(*ingest));
   ASSIGN_OR_RETURN(const IngestState next, Advance(ingest->state, last));
   ASSIGN_OR_RETURN(const std::string sha256, TextSha256(*this, ingest->state.progress, last.text));
-  const absl::StatusOr<Written> written = WriteBatch(*ingest, last);
+  absl::StatusOr<Written> written = WriteBatch(*ingest, last);
   if (!written.ok()) return Failed(*ingest, written.status());
-  DocumentInfo info = MakeDocument(next, sha256, UnixMillis());
+  DocumentInfo info = MakeDocument(next, sha256);
   ASSIGN_OR_RETURN(Change publish, Publication(*ingest, last, &info));
-  const CursorRecord cursor{ingest->cursor.commits + 1,
-                            last.state_bytes > 0 ? ingest->epoch : ingest->cursor.state_epoch};
-  Change ready;
-  const std::string extents = ExtentsKey(ingest->cursor.commits);
+  Change ready = std::move(written->change);
   ready.set[kFinalKey] = EncodeDocument(kFinalKey, info);
-  ready.set[kFinalCursorKey] = EncodeCursor(kFinalCursorKey, cursor);
-  ready.set[extents] = EncodeExtents(extents, written->extents);
+  ready.set[kFinalCursorKey] = EncodeCursor(kFinalCursorKey, written->cursor);
   const std::string point = AppendPointKey(absl::StrCat(ingest->epoch));
   if (last.append_point.empty()) {
     ready.remove = {point};  // of a publication that failed
@@ -217,7 +210,7 @@ absl::StatusOr<DocumentInfo> RadosStore::PublishIngest(OwnerId owner, const Inge
   }
   if (!published.ok()) return Failed(*ingest, published);
   ingest->done = true;
-  ingest->layout->Add(written->extents, Sizes(info, cursor.state_epoch));
+  ingest->layout->Add(written->extents, Sizes(info, written->cursor.state_epoch));
   NameForCache(*ingest->layout, info);
   {
     MutexLock layouts_lock(mutex_);

@@ -1,6 +1,7 @@
 #include "store/rados/layout.h"
 
 #include <algorithm>
+#include <set>
 
 namespace recollect::store::rados {
 
@@ -49,31 +50,24 @@ std::vector<Piece> Layout::Find(Kind kind, int64_t begin, int64_t end) const {
   }
   for (; index < std::ssize(table.places); ++index) {
     const auto at = static_cast<size_t>(index);
-    Piece piece;
-    piece.index = index;
-    piece.begin = kind == Kind::kChunks ? index : table.begins[at];
-    if (piece.begin >= end) break;
+    const int64_t first = kind == Kind::kChunks ? index : table.begins[at];
+    if (first >= end) break;
     const int64_t next = kind == Kind::kChunks          ? index + 1
                          : at + 1 < table.begins.size() ? table.begins[at + 1]
                                                         : table.end;
-    piece.count = next - piece.begin;
     const Place& place = table.places[at];
     const auto& [epoch, number] = segments_[place.segment];
-    piece.object = SegmentName(owner_, epoch, number);
-    piece.offset = place.offset;
-    piece.bytes = place.bytes;
-    out.push_back(std::move(piece));
+    out.push_back({index, first, next - first, SegmentName(owner_, epoch, number), place.offset,
+                   place.bytes});
   }
   return out;
 }
 
 std::vector<std::string> Layout::Objects() const {
   ReaderLock lock(mutex_);
-  std::vector<std::string> out;
-  for (const auto& [epoch, number] : segments_) out.push_back(SegmentName(owner_, epoch, number));
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
-  return out;
+  std::set<std::string> names;
+  for (const auto& [epoch, number] : segments_) names.insert(SegmentName(owner_, epoch, number));
+  return {names.begin(), names.end()};
 }
 
 }  // namespace recollect::store::rados

@@ -58,7 +58,7 @@ void Leases::Loop() {
     const std::map<Key, bool> held = held_;
     lock.unlock();
     for (const auto& [key, shared] : held) {
-      const absl::Status renewed = pool_.RenewLock(key.first, key.second, shared);
+      const absl::Status renewed = pool_.TakeLock(key.first, key.second, shared, /*renew=*/true);
       // What was not answered is tried again.
       if (!absl::IsNotFound(renewed) && !absl::IsAborted(renewed)) continue;
       MutexLock again(mutex_);

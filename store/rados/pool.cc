@@ -35,13 +35,6 @@ std::string HostName() {
   return name;
 }
 
-timeval Duration(int64_t ms) {
-  timeval out{};
-  out.tv_sec = ms / 1000;
-  out.tv_usec = ms % 1000 * 1000;
-  return out;
-}
-
 // Within the timeout, or from an OSD that takes nothing from this client any more.
 bool NoAnswer(int error) { return error == -ETIMEDOUT || error == -ESHUTDOWN; }
 
@@ -269,11 +262,13 @@ void Pool::Read(std::span<ReadRequest> requests) {
 
 absl::Status Pool::Write(std::span<const WriteRequest> requests, absl::string_view what) {
   const std::shared_ptr<Connection> at = connection();
-  std::vector<std::pair<Completion, const std::string*>> flying;  // and its object
+  std::vector<std::pair<Completion, const WriteRequest*>> flying;
   absl::Status result;
   for (const WriteRequest& request : requests) {
     librados::ObjectWriteOperation op;
-    if (request.whole) {
+    if (request.remove) {
+      op.remove();
+    } else if (request.whole) {
       op.write_full(ToBuffer(request.bytes));
     } else {
       op.write(request.offset, ToBuffer(request.bytes));
@@ -281,54 +276,39 @@ absl::Status Pool::Write(std::span<const WriteRequest> requests, absl::string_vi
     Completion completion = NewCompletion();
     const int error = at->io.aio_operate(request.object, completion.get(), &op, kWriteFlags);
     result.Update(Translate(error, what));
-    if (error >= 0) flying.emplace_back(std::move(completion), &request.object);
+    if (error >= 0) flying.emplace_back(std::move(completion), &request);
   }
-  for (const auto& [completion, object] : flying) {
+  for (const auto& [completion, request] : flying) {
     completion->wait_for_complete();
-    result.Update(Result(*object, completion->get_return_value(), what));
+    const int error = completion->get_return_value();
+    if (request->remove && error == -ENOENT) continue;
+    result.Update(Result(request->object, error, what));
   }
   return result;
 }
 
 absl::Status Pool::Remove(std::span<const std::string> objects, absl::string_view what) {
-  const std::shared_ptr<Connection> at = connection();
   constexpr size_t kAtOnce = 64;
   absl::Status result;
-  for (size_t begin = 0; begin < objects.size(); begin += kAtOnce) {
-    std::vector<std::pair<Completion, const std::string*>> flying;  // and its object
-    for (const std::string& object :
-         objects.subspan(begin, std::min(kAtOnce, objects.size() - begin))) {
-      librados::ObjectWriteOperation op;
-      op.remove();
-      Completion completion = NewCompletion();
-      const int error = at->io.aio_operate(object, completion.get(), &op, kWriteFlags);
-      result.Update(Translate(error, what));
-      if (error >= 0) flying.emplace_back(std::move(completion), &object);
+  while (!objects.empty()) {
+    std::vector<WriteRequest> removals;
+    for (const std::string& object : objects.first(std::min(kAtOnce, objects.size()))) {
+      removals.push_back({.object = object, .remove = true});
     }
-    for (const auto& [completion, object] : flying) {
-      completion->wait_for_complete();
-      const int error = completion->get_return_value();
-      if (error != -ENOENT) result.Update(Result(*object, error, what));
-    }
+    objects = objects.subspan(removals.size());
+    result.Update(Write(removals, what));
   }
   return result;
 }
 
-absl::Status Pool::Lock(const std::string& object, const std::string& lock, bool shared,
-                        uint8_t flags) {
-  timeval duration = Duration(options_.lease_ms);
+absl::Status Pool::TakeLock(const std::string& object, const std::string& lock, bool shared,
+                            bool renew) {
+  timeval duration{options_.lease_ms / 1000, options_.lease_ms % 1000 * 1000};
+  const uint8_t flags = renew ? LIBRADOS_LOCK_FLAG_MUST_RENEW : LIBRADOS_LOCK_FLAG_MAY_RENEW;
   const std::shared_ptr<Connection> at = connection();
   const int error = shared ? at->io.lock_shared(object, lock, holder_, lock, "", &duration, flags)
                            : at->io.lock_exclusive(object, lock, holder_, "", &duration, flags);
   return Result(object, error, absl::StrCat("lock of ", object));
-}
-
-absl::Status Pool::TakeLock(const std::string& object, const std::string& lock, bool shared) {
-  return Lock(object, lock, shared, LIBRADOS_LOCK_FLAG_MAY_RENEW);
-}
-
-absl::Status Pool::RenewLock(const std::string& object, const std::string& lock, bool shared) {
-  return Lock(object, lock, shared, LIBRADOS_LOCK_FLAG_MUST_RENEW);
 }
 
 void Pool::DropLock(const std::string& object, const std::string& lock) {

@@ -25,11 +25,12 @@ namespace recollect::store::rados {
 
 // An atomic change of an object's keys (omap), and of its data.
 struct Change {
-  bool create = false;                        // otherwise the object must exist
-  std::map<std::string, std::string> expect;  // ABORTED unless these are so; "": the key is absent
-  std::map<std::string, std::string> set;
-  std::set<std::string> remove;
-  std::optional<std::string> data;  // replaces the object's data
+  bool create = false;  // otherwise the object must exist
+  // ABORTED unless these are so; "": the key is absent.
+  std::map<std::string, std::string> expect = {};
+  std::map<std::string, std::string> set = {};
+  std::set<std::string> remove = {};
+  std::optional<std::string> data = {};  // replaces the object's data
   bool remove_object = false;
 };
 
@@ -44,8 +45,9 @@ struct ReadRequest {
 struct WriteRequest {
   std::string object;
   uint64_t offset = 0;
-  std::string bytes;
-  bool whole = false;  // the object ends with them
+  std::string bytes = {};
+  bool whole = false;   // the object ends with them
+  bool remove = false;  // nothing is written: the object goes, if there is one
 };
 
 // The holders of a lock, each as TakeLock wrote it: "host/process/number".
@@ -78,13 +80,13 @@ class Pool {
   // Read and Write have all requests in flight at once.
   void Read(std::span<ReadRequest> requests);
   absl::Status Write(std::span<const WriteRequest> requests, absl::string_view what);
-  // Removes objects; objects that do not exist are no error.
+  // Removes objects, so many at once; objects that do not exist are no error.
   absl::Status Remove(std::span<const std::string> objects, absl::string_view what);
 
-  // Locks expire on the clock of the object's server. ABORTED: another holder has it.
-  absl::Status TakeLock(const std::string& object, const std::string& lock, bool shared);
-  // NOT_FOUND: it has expired, or the object is gone.
-  absl::Status RenewLock(const std::string& object, const std::string& lock, bool shared);
+  // Locks expire on the clock of the object's server. ABORTED: another holder has it. `renew`: this
+  // process must have it; NOT_FOUND: it has expired, or the object is gone.
+  absl::Status TakeLock(const std::string& object, const std::string& lock, bool shared,
+                        bool renew = false);
   void DropLock(const std::string& object, const std::string& lock);
   // Returns no holders if there is no such object.
   absl::StatusOr<Holders> LockHolders(const std::string& object, const std::string& lock);
@@ -97,8 +99,7 @@ class Pool {
 
   // Returns the cluster's number, the pool's number and the namespace.
   absl::StatusOr<std::string> Identity();
-  const std::string& name() const { return name_; }      // "pool P, namespace N"
-  const std::string& holder() const { return holder_; }  // this process, in locks
+  const std::string& name() const { return name_; }  // "pool P, namespace N"
 
  private:
   explicit Pool(const RadosOptions& options);
@@ -107,7 +108,6 @@ class Pool {
   // Returns the present connection. A caller keeps it alive while it uses it, also after another
   // connection has taken its place.
   std::shared_ptr<Connection> connection() const;
-  absl::Status Lock(const std::string& object, const std::string& lock, bool shared, uint8_t flags);
   // Returns the status of an operation on the object. If there was no answer, looks for the reason
   // in a thread of its own.
   absl::Status Result(const std::string& object, int error, absl::string_view what);
@@ -117,7 +117,8 @@ class Pool {
   absl::Status Translate(int error, absl::string_view what) const;
 
   const RadosOptions options_;
-  const std::string name_, holder_;
+  const std::string name_;
+  const std::string holder_;  // this process, in locks
   mutable Mutex mutex_;
   std::shared_ptr<Connection> connection_ ABSL_GUARDED_BY(mutex_);
   bool probing_ ABSL_GUARDED_BY(mutex_) = false;

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "base/io/log.h"
 #include "base/status.h"
 #include "store/format.h"
 #include "store/rados/store_impl.h"
@@ -62,10 +61,9 @@ absl::Status CheckPool(Pool& pool, bool makes) {
           absl::StrCat(pool.name(), " has objects that are no store of Recollect, such as '", other,
                        "': name a namespace of its own, rados:POOL/NAMESPACE"));
     }
-    Change make;
-    make.create = true;
-    make.expect[kPoolKey] = "";
-    make.set[kPoolKey] = EncodePool(kPoolKey, PoolRecord());
+    const Change make{.create = true,
+                      .expect = {{kPoolKey, ""}},
+                      .set = {{kPoolKey, EncodePool(kPoolKey, PoolRecord())}}};
     absl::Status made = pool.Apply(kPoolObject, make, "making the store");
     if (!made.ok() && !absl::IsAborted(made)) return made;
   }
@@ -86,13 +84,7 @@ absl::Status RadosStore::Load() {
     ASSIGN_OR_RETURN(identity_, pool_->Identity());
   }
   ASSIGN_OR_RETURN(const std::set<OwnerId> removed, RemovedOwners(*pool_));
-  for (const OwnerId owner : removed) {
-    const absl::StatusOr<bool> freed = FreeRemoved(*pool_, owner);
-    if (!freed.ok()) LogWarning("{}", std::string(freed.status().message()));
-    if (freed.ok() && *freed) continue;
-    MutexLock lock(mutex_);
-    pending_.insert(owner);
-  }
+  for (const OwnerId owner : removed) FreeOrWait(owner);
   return absl::OkStatus();
 }
 
@@ -107,9 +99,8 @@ absl::StatusOr<OwnerId> RadosStore::NewOwner() {
     ASSIGN_OR_RETURN(PoolRecord record, DecodePool(kPoolKey, now, "the store's own record"));
     const uint64_t first = record.next_owner;
     record.next_owner += kBatch;
-    Change take;
-    take.expect[kPoolKey] = now;
-    take.set[kPoolKey] = EncodePool(kPoolKey, record);
+    const Change take{.expect = {{kPoolKey, now}},
+                      .set = {{kPoolKey, EncodePool(kPoolKey, record)}}};
     const absl::Status taken = pool_->Apply(kPoolObject, take, "owner numbers");
     if (absl::IsAborted(taken)) continue;  // another server was first
     RETURN_IF_ERROR(taken);
@@ -117,16 +108,6 @@ absl::StatusOr<OwnerId> RadosStore::NewOwner() {
     owner_limit_ = record.next_owner;
   }
   return OwnerId{next_owner_++};
-}
-
-absl::StatusOr<BackupInfo> RadosStore::Backup(const std::string&, uint32_t) {
-  return absl::UnimplementedError(
-      "backups: the store is in RADOS, which keeps copies itself; save documents with docs export");
-}
-
-absl::StatusOr<std::vector<BackupInfo>> RadosStore::ListBackups(const std::string&) {
-  return absl::UnimplementedError(
-      "backups: the store is in RADOS, which keeps copies itself; save documents with docs export");
 }
 
 // Without a manager the cluster counts nothing: then it is what the documents were when published.
@@ -144,10 +125,12 @@ StoreState RadosStore::state() {
   out.bytes = pool_->used_bytes();
   out.free_bytes = pool_->free_bytes();
   if (out.bytes > 0) return out;
-  ScanCatalog(*pool_, "", 1000, [&](const std::string&, const absl::StatusOr<DocumentInfo>& info) {
-    if (info.ok()) out.bytes += info->stored_bytes;
-    return true;
-  }).IgnoreError();
+  ScanCatalog(*pool_, "", kCatalogPage,
+              [&](const std::string&, const absl::StatusOr<DocumentInfo>& info) {
+                if (info.ok()) out.bytes += info->stored_bytes;
+                return true;
+              })
+      .IgnoreError();
   return out;
 }
 

@@ -26,30 +26,28 @@ absl::StatusOr<std::shared_ptr<Layout>> RadosStore::FindLayout(OwnerId owner) {
     if (const auto found = layouts_.find(owner); found != layouts_.end()) return found->second;
   }
   const std::shared_ptr<Ingest> held = Held(owner);
-  const std::string what = absl::StrCat("owner ", static_cast<uint64_t>(owner));
-  const absl::StatusOr<Head> head = ReadHead(*pool_, owner);
-  if (absl::IsNotFound(head.status())) return NoOwner(owner);
-  RETURN_IF_ERROR(head.status());
-  if (head->epoch.empty()) return NoOwner(owner);
-  if (held != nullptr && head->epoch == absl::StrCat(held->epoch)) return held->layout;
+  ASSIGN_OR_RETURN(const Head head, ReadHead(*pool_, owner));
+  if (head.epoch.empty()) return NoOwner(owner);
+  if (held != nullptr && head.epoch == absl::StrCat(held->epoch)) return held->layout;
   bool published = false;
-  if (head->is_final) {
+  if (head.is_final) {
     const std::string removed = RemovedKey(owner);
-    const std::string document = DocumentKey(head->document.id);
-    ASSIGN_OR_RETURN(auto entries, pool_->Get(kCatalogObject, {removed, document}, what));
+    const std::string document = DocumentKey(head.document.id);
+    ASSIGN_OR_RETURN(auto entries,
+                     pool_->Get(kCatalogObject, {removed, document}, OwnerName(owner)));
     published = entries.contains(removed);
     if (!published && entries.contains(document)) {
-      const auto info = DecodeDocument(document, entries[document], what);
+      const auto info = DecodeDocument(document, entries[document], OwnerName(owner));
       published = info.ok() && info->owner == owner;
     }
   }
   if (!published) {
-    return ReadLayout(*pool_, owner, head->cursor,
-                      Sizes(head->state.progress, head->cursor.state_epoch));
+    return ReadLayout(*pool_, owner, head.cursor,
+                      Sizes(head.state.progress, head.cursor.state_epoch));
   }
-  ASSIGN_OR_RETURN(auto layout, ReadLayout(*pool_, owner, head->final_cursor,
-                                           Sizes(head->document, head->final_cursor.state_epoch)));
-  NameForCache(*layout, head->document);
+  ASSIGN_OR_RETURN(auto layout, ReadLayout(*pool_, owner, head.final_cursor,
+                                           Sizes(head.document, head.final_cursor.state_epoch)));
+  NameForCache(*layout, head.document);
   MutexLock lock(mutex_);
   if (layouts_.size() >= kMaxLayouts) layouts_.erase(layouts_.begin());
   layouts_[owner] = layout;
@@ -67,29 +65,25 @@ void RadosStore::NameForCache(Layout& layout, const DocumentInfo& document) cons
 
 absl::Status RadosStore::MissingFrom(OwnerId owner, absl::string_view what) {
   const absl::StatusOr<Head> head = ReadHead(*pool_, owner);
-  if (absl::IsNotFound(head.status())) {
-    Forget(owner);
-    return NoOwner(owner);
-  }
   // A process that stood still past its lease: what it had pinned is being freed.
-  if (head.ok() && head->removed) {
-    Forget(owner);
-    return absl::NotFoundError(
-        absl::StrCat("owner ", static_cast<uint64_t>(owner), " was removed"));
-  }
-  return Missing(what);
+  const bool removed = head.ok() && head->removed;
+  if (!removed && !absl::IsNotFound(head.status())) return Missing(what);
+  Forget(owner);
+  return removed ? WasRemoved(owner) : head.status();
 }
 
-template <typename Decode, typename Take>
-absl::Status RadosStore::ReadPieces(OwnerId owner, const Layout& layout, Kind kind,
-                                    const char* name, int64_t begin, int64_t end,
-                                    const Decode& decode, const Take& take) {
+absl::Status RadosStore::ReadPieces(OwnerId owner, Kind kind, int64_t begin, int64_t end,
+                                    const TakePiece& take) {
   // Bounded, so that a long range needs no second copy of itself.
   constexpr size_t kAtOnce = 64;
-  const std::vector<Piece> pieces = layout.Find(kind, begin, end);
+  ASSIGN_OR_RETURN(const auto layout, FindLayout(owner));
+  const PieceFacts& facts = FactsOf(kind);
+  RETURN_IF_ERROR(CheckRange(facts.range, begin, end, layout->sizes().*facts.size));
+  if (begin == end) return absl::OkStatus();
+  const std::vector<Piece> pieces = layout->Find(kind, begin, end);
   const int64_t there = pieces.empty() ? begin : pieces.back().begin + pieces.back().count;
   if (there < end) {
-    return absl::DataLossError(absl::StrCat(PieceName(name, owner, layout.pieces(kind)),
+    return absl::DataLossError(absl::StrCat(PieceName(facts.name, owner, layout->pieces(kind)),
                                             ": missing, entries end at ", there, ", not at ", end));
   }
   for (size_t at = 0; at < pieces.size(); at += kAtOnce) {
@@ -102,53 +96,18 @@ absl::Status RadosStore::ReadPieces(OwnerId owner, const Layout& layout, Kind ki
     for (size_t i = at; i < last; ++i) {
       const Piece& piece = pieces[i];
       const ReadRequest& read = reads[i - at];
-      const std::string what = PieceName(name, owner, piece.index);
-      const auto taken = [&]() -> absl::Status {
-        if (absl::IsNotFound(read.status)) return MissingFrom(owner, what);
-        RETURN_IF_ERROR(read.status);
-        ASSIGN_OR_RETURN(const auto entries,
-                         decode(PieceKey(owner, piece.index), read.result, what));
-        if (CountOf(entries) != piece.count) return WrongCount(what, CountOf(entries), piece.count);
-        return take(entries, piece.begin, what);
-      };
-      const absl::Status status = taken();
-      if (absl::IsDataLoss(status)) return Annotate(status, DocumentName(layout.sizes().id));
+      const std::string name = PieceName(facts.name, owner, piece.index);
+      absl::Status status = read.status;
+      if (absl::IsNotFound(status)) status = MissingFrom(owner, name);
+      if (status.ok()) {
+        status = take({PieceKey(owner, piece.index), name, read.result, piece.begin, piece.count,
+                       piece.count});
+      }
+      if (absl::IsDataLoss(status)) return Annotate(status, DocumentName(layout->sizes().id));
       RETURN_IF_ERROR(status);
     }
   }
   return absl::OkStatus();
-}
-
-template <typename Pieces>
-absl::StatusOr<typename Pieces::Entries> RadosStore::ReadEntries(OwnerId owner, int64_t begin,
-                                                                 int64_t end) {
-  ASSIGN_OR_RETURN(const auto layout, FindLayout(owner));
-  const auto decode = [](absl::string_view key, absl::string_view record, absl::string_view what) {
-    return Pieces::Decode(key, record, what, 1);
-  };
-  return Join<Pieces>(layout->sizes(), begin, end, [&](const auto& take) {
-    return ReadPieces(owner, *layout, Pieces::kKind, Pieces::kName, begin, end, decode, take);
-  });
-}
-
-absl::StatusOr<std::string> RadosStore::ReadText(OwnerId owner, int64_t begin, int64_t end) {
-  return ReadEntries<TextPieces>(owner, begin, end);
-}
-
-absl::StatusOr<std::vector<int32_t>> RadosStore::ReadTokens(OwnerId owner, int64_t begin,
-                                                            int64_t end) {
-  return ReadEntries<TokenPieces>(owner, begin, end);
-}
-
-absl::StatusOr<std::vector<Bf16>> RadosStore::ReadLandmarkKeyRange(OwnerId owner, int64_t begin,
-                                                                   int64_t end, int64_t d_k) {
-  ASSIGN_OR_RETURN(const auto layout, FindLayout(owner));
-  RETURN_IF_ERROR(CheckRange(KeyPieces::kRange, begin, end, layout->sizes().chunks));
-  std::vector<Bf16> out(static_cast<size_t>((end - begin) * std::max<int64_t>(d_k, 0)));
-  if (begin == end) return out;
-  RETURN_IF_ERROR(ReadPieces(owner, *layout, Kind::kKeys, KeyPieces::kName, begin, end,
-                             ViewLandmarks, CopyKeys(begin, end, d_k, out.data())));
-  return out;
 }
 
 absl::StatusOr<std::string> RadosStore::ReadStatePart(OwnerId owner, int64_t index) {
@@ -161,10 +120,7 @@ absl::StatusOr<std::string> RadosStore::ReadStatePart(OwnerId owner, int64_t ind
     const auto record = pool_->ReadAll(StatePartName(owner, sizes.state_epoch, number), what);
     if (absl::IsNotFound(record.status())) return MissingFrom(owner, what);
     RETURN_IF_ERROR(record.status());
-    ASSIGN_OR_RETURN(std::string part, DecodeState(PieceKey(owner, number), *record, what));
-    const int64_t expected = std::min(kStatePartBytes, sizes.state_bytes - index * kStatePartBytes);
-    if (std::ssize(part) != expected) return WrongCount(what, std::ssize(part), expected);
-    return part;
+    return DecodeStatePart(PieceKey(owner, number), *record, what, index, sizes.state_bytes);
   };
   auto part = read();
   if (absl::IsDataLoss(part.status())) return Annotate(part.status(), DocumentName(sizes.id));
@@ -172,16 +128,14 @@ absl::StatusOr<std::string> RadosStore::ReadStatePart(OwnerId owner, int64_t ind
 }
 
 absl::StatusOr<std::string> RadosStore::ReadAppendPoint(OwnerId owner) {
-  const absl::StatusOr<Head> head = ReadHead(*pool_, owner);
-  if (absl::IsNotFound(head.status())) return NoOwner(owner);
-  RETURN_IF_ERROR(head.status());
-  const std::string key = AppendPointKey(head->epoch);
-  const std::string what = absl::StrCat("append point of owner ", static_cast<uint64_t>(owner));
+  ASSIGN_OR_RETURN(const Head head, ReadHead(*pool_, owner));
+  const std::string key = AppendPointKey(head.epoch);
+  const std::string what = absl::StrCat("append point of ", OwnerName(owner));
   ASSIGN_OR_RETURN(auto found, pool_->Get(HeadName(owner), {key}, what));
-  if (!head->is_final || !found.contains(key)) return NoAppendPoint(owner);
+  if (!head.is_final || !found.contains(key)) return NoAppendPoint(owner);
   auto point = DecodeResume(key, found[key], what);
   if (absl::IsDataLoss(point.status()))
-    return Annotate(point.status(), DocumentName(head->document.id));
+    return Annotate(point.status(), DocumentName(head.document.id));
   return point;
 }
 

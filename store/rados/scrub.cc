@@ -10,42 +10,43 @@
 namespace recollect::store::rados {
 namespace {
 
-// Owners that the catalog names. An entry of the catalog moves while it is read, from ingests to
-// documents to removed ones, or from there to documents: the order catches every one of them.
-absl::Status CatalogOwners(Pool& pool, std::set<OwnerId>* owners, std::set<OwnerId>* ingests,
-                           std::set<OwnerId>* removed, RadosCheck* check) {
-  for (const bool again : {false, true}) {
-    std::map<std::string, std::string> damaged;
-    int64_t documents = 0;
-    RETURN_IF_ERROR(ScanCatalog(pool, "", 1000,
-                                [&](const std::string& id, const absl::StatusOr<DocumentInfo>& d) {
-                                  ++documents;
-                                  if (d.ok()) {
-                                    owners->insert(d->owner);
-                                  } else {
-                                    damaged[id] = std::string(d.status().message());
-                                  }
-                                  return true;
-                                }));
-    if (again) {
-      check->documents = documents;
-      for (const auto& [id, why] : damaged) check->problems.push_back(why);
-      break;
-    }
-    absl::Status scanned = pool.Scan(kCatalogObject, "w", "w", 1000, "unfinished ingests",
-                                     [&](const std::string&, const std::string& value) {
-                                       OwnerId owner{};
-                                       uint64_t epoch = 0;
-                                       if (ParseWriter(value, &owner, &epoch))
-                                         ingests->insert(owner);
-                                       return true;
-                                     });
-    if (!scanned.ok() && !absl::IsNotFound(scanned)) return scanned;
-    ASSIGN_OR_RETURN(*removed, RemovedOwners(pool));
-  }
-  owners->insert(ingests->begin(), ingests->end());
-  owners->insert(removed->begin(), removed->end());
-  return absl::OkStatus();
+// Owners that the catalog names, and among them those of unfinished ingests and of removed
+// documents.
+struct Owners {
+  std::set<OwnerId> all, ingests, removed;
+};
+
+// An entry of the catalog moves while it is read, from ingests to documents to removed ones, or
+// from there to documents: the order catches every one of them.
+absl::StatusOr<Owners> CatalogOwners(Pool& pool, RadosCheck* check) {
+  Owners out;
+  const auto scan_documents = [&] {
+    check->documents = 0;
+    check->problems.clear();
+    return ScanCatalog(pool, "", kCatalogPage,
+                       [&](const std::string&, const absl::StatusOr<DocumentInfo>& document) {
+                         ++check->documents;
+                         if (document.ok()) {
+                           out.all.insert(document->owner);
+                         } else {
+                           check->problems.emplace_back(document.status().message());
+                         }
+                         return true;
+                       });
+  };
+  RETURN_IF_ERROR(scan_documents());
+  RETURN_IF_ERROR(ScanEntries(pool, kWriterPrefix, "", kCatalogPage,
+                              [&](const std::string&, const std::string& value) {
+                                OwnerId owner{};
+                                uint64_t epoch = 0;
+                                if (ParseWriter(value, &owner, &epoch)) out.ingests.insert(owner);
+                                return true;
+                              }));
+  ASSIGN_OR_RETURN(out.removed, RemovedOwners(pool));
+  RETURN_IF_ERROR(scan_documents());
+  out.all.insert(out.ingests.begin(), out.ingests.end());
+  out.all.insert(out.removed.begin(), out.removed.end());
+  return out;
 }
 
 // What a writer that stands still has written and not committed must not go while it could still
@@ -55,9 +56,9 @@ absl::StatusOr<bool> FenceWriter(Pool& pool, OwnerId owner, const std::string& e
   const absl::Status locked = pool.TakeLock(head, kWriterLock, /*shared=*/false);
   if (absl::IsAborted(locked)) return false;
   RETURN_IF_ERROR(locked);
-  Change fence;
-  fence.expect[kEpochKey] = epoch;
-  fence.set[kEpochKey] = absl::StrCat(epoch, " ended");  // who comes next sets one of its own
+  // Who comes next sets an epoch of its own.
+  const Change fence{.expect = {{kEpochKey, epoch}},
+                     .set = {{kEpochKey, absl::StrCat(epoch, " ended")}}};
   const absl::Status fenced = pool.Apply(head, fence, "repair");
   pool.DropLock(head, kWriterLock);
   if (absl::IsAborted(fenced) || absl::IsNotFound(fenced)) return false;
@@ -77,10 +78,9 @@ absl::StatusOr<RadosCheck> CheckRadosStore(const RadosOptions& options, bool rep
     ++check.objects;
     if (const auto owner = OwnerOfObject(name)) objects[*owner].insert(name);
   }));
-  std::set<OwnerId> owners, ingests, removed;
-  RETURN_IF_ERROR(CatalogOwners(*pool, &owners, &ingests, &removed, &check));
+  ASSIGN_OR_RETURN(const Owners owners, CatalogOwners(*pool, &check));
   if (repair) {
-    for (const OwnerId owner : removed) {
+    for (const OwnerId owner : owners.removed) {
       ASSIGN_OR_RETURN(const bool freed, FreeRemoved(*pool, owner));
       if (freed) objects.erase(owner);
     }
@@ -92,23 +92,21 @@ absl::StatusOr<RadosCheck> CheckRadosStore(const RadosOptions& options, bool rep
     ASSIGN_OR_RETURN(const Holders indexers, pool->LockHolders(head_name, kIndexLock));
     if (!writers.empty() || !indexers.empty()) continue;
     const absl::StatusOr<Head> head = ReadHead(*pool, owner);
-    if (!owners.contains(owner)) {
+    if (!owners.all.contains(owner)) {
       // Its writer, if there is one, is fenced before anything goes.
       if (repair && head.ok()) {
-        Change fence;
-        fence.set.emplace(kEpochKey, "freed");
-        RETURN_IF_ERROR(pool->Apply(head_name, fence, "repair"));
+        RETURN_IF_ERROR(pool->Apply(head_name, {.set = {{kEpochKey, "freed"}}}, "repair"));
       }
       check.orphans.insert(check.orphans.end(), names.begin(), names.end());
       continue;
     }
     if (!head.ok()) {
-      check.problems.push_back(std::string(head.status().message()));
+      check.problems.emplace_back(head.status().message());
       continue;
     }
     const auto used = ObjectsOf(*pool, owner, *head);
     if (!used.ok()) {
-      check.problems.push_back(std::string(used.status().message()));
+      check.problems.emplace_back(used.status().message());
       continue;
     }
     const std::set<std::string> needed(used->begin(), used->end());
@@ -116,7 +114,7 @@ absl::StatusOr<RadosCheck> CheckRadosStore(const RadosOptions& options, bool rep
     for (const std::string& name : names) {
       if (name != head_name && !needed.contains(name)) unused.push_back(name);
     }
-    if (repair && !unused.empty() && ingests.contains(owner)) {
+    if (repair && !unused.empty() && owners.ingests.contains(owner)) {
       ASSIGN_OR_RETURN(const bool fenced, FenceWriter(*pool, owner, head->epoch));
       if (!fenced) continue;
     }
@@ -125,7 +123,8 @@ absl::StatusOr<RadosCheck> CheckRadosStore(const RadosOptions& options, bool rep
   // A document lacks what its final record refers to; looked at again, since it may have been
   // removed, or have got another index, since the list was made.
   RETURN_IF_ERROR(ScanCatalog(
-      *pool, "", 1000, [&](const std::string& id, const absl::StatusOr<DocumentInfo>& document) {
+      *pool, "", kCatalogPage,
+      [&](const std::string& id, const absl::StatusOr<DocumentInfo>& document) {
         if (!document.ok()) return true;
         const absl::StatusOr<Head> head = ReadHead(*pool, document->owner);
         if (!head.ok()) {

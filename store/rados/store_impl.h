@@ -20,6 +20,7 @@
 #include "base/sync/mutex.h"
 #include "store/document_store.h"
 #include "store/ingest_state.h"
+#include "store/pieces.h"
 #include "store/rados/layout.h"
 #include "store/rados/leases.h"
 #include "store/rados/pool.h"
@@ -43,16 +44,26 @@ struct Head {
   IndexHeadRecord index;
 };
 
-// NOT_FOUND: there is no such object.
+// NOT_FOUND, naming the owner: there is no such object.
 absl::StatusOr<Head> ReadHead(Pool& pool, OwnerId owner);
 // Reads the places of the records in the commits that the cursor counts.
 absl::StatusOr<std::shared_ptr<Layout>> ReadLayout(Pool& pool, OwnerId owner,
                                                    const CursorRecord& cursor, Sizes sizes);
+// Returns the objects of an index, or of the parts of a state.
+std::vector<std::string> IndexObjects(OwnerId owner, const IndexHeadRecord& index);
+std::vector<std::string> StateObjects(OwnerId owner, uint64_t epoch, const DocumentSizes& of);
 // Returns every object that the head refers to, without the head itself.
 absl::StatusOr<std::vector<std::string>> ObjectsOf(Pool& pool, OwnerId owner, const Head& head);
 // Checks the format version; FAILED_PRECONDITION: another one, or objects of others. `makes`: an
 // empty namespace becomes a store; otherwise it is NOT_FOUND.
 absl::Status CheckPool(Pool& pool, bool makes);
+// Entries of the catalog that are read at once.
+inline constexpr int64_t kCatalogPage = 1000;
+// Visits the catalog's entries with this prefix, from behind `after` on, until visit(key, value)
+// returns false.
+absl::Status ScanEntries(Pool& pool, absl::string_view prefix, const std::string& after,
+                         int64_t page,
+                         const std::function<bool(const std::string&, const std::string&)>& visit);
 // Visits the documents of the catalog in order, damaged ones as DATA_LOSS, until visit returns
 // false.
 absl::Status ScanCatalog(
@@ -63,7 +74,7 @@ absl::StatusOr<std::set<OwnerId>> RemovedOwners(Pool& pool);
 // Frees a removed document. Returns false if it is not freed yet, since a pin or a writer holds it.
 absl::StatusOr<bool> FreeRemoved(Pool& pool, OwnerId owner);
 
-class RadosStore final : public DocumentStore {
+class RadosStore final : public PieceStore {
  public:
   RadosStore(std::unique_ptr<Pool> pool, const RadosOptions& options,
              std::unique_ptr<RecordCache> cache);
@@ -89,12 +100,7 @@ class RadosStore final : public DocumentStore {
   absl::StatusOr<OwnerId> BeginImport(const DocumentInfo& document) override;
   absl::Status AbandonImport(OwnerId owner) override;
 
-  absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeyRange(OwnerId owner, int64_t begin, int64_t end,
-                                                         int64_t d_k) override;
   std::vector<absl::StatusOr<ChunkRecord>> ReadChunks(std::span<const ChunkRef> refs) override;
-  absl::StatusOr<std::string> ReadText(OwnerId owner, int64_t begin, int64_t end) override;
-  absl::StatusOr<std::vector<int32_t>> ReadTokens(OwnerId owner, int64_t begin,
-                                                  int64_t end) override;
   absl::StatusOr<std::string> ReadStatePart(OwnerId owner, int64_t index) override;
   absl::StatusOr<std::string> ReadAppendPoint(OwnerId owner) override;
 
@@ -105,8 +111,6 @@ class RadosStore final : public DocumentStore {
   absl::Status PutSessionChunk(ChunkRef ref, const ChunkRecord& chunk) override;
   absl::Status FreeSession(OwnerId owner) override;
 
-  absl::StatusOr<BackupInfo> Backup(const std::string& directory, uint32_t keep) override;
-  absl::StatusOr<std::vector<BackupInfo>> ListBackups(const std::string& directory) override;
   StoreState state() override;
 
  private:
@@ -129,6 +133,8 @@ class RadosStore final : public DocumentStore {
   // documents.cc
   absl::StatusOr<OwnerId> NewOwner();
   absl::Status ChangeCatalog(Change change, absl::string_view what);
+  // Frees a removed document, or, while others hold it, keeps it pending.
+  void FreeOrWait(OwnerId owner);
   void FreePending();
   absl::Status TakePin(OwnerId owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(pins_mutex_);
   void TakeLapsedPins();
@@ -153,9 +159,11 @@ class RadosStore final : public DocumentStore {
 
   // ingest.cc
   struct Written {
-    std::vector<Extent> extents;
+    std::vector<Extent> extents = {};
     uint64_t segment = 0;  // where the next record goes, like the next
     uint64_t offset = 0;
+    CursorRecord cursor = {};  // once the extents count
+    Change change = {};        // of the head: has the extents
   };
   // Returns the change of the catalog that publishes, and describes `info`.
   absl::StatusOr<Change> Publication(const Ingest& ingest, const IngestBatch& last,
@@ -172,6 +180,7 @@ class RadosStore final : public DocumentStore {
   absl::Status Failed(Ingest& ingest, const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ingest.mutex);
   absl::Status CheckWritable(const Ingest& ingest) ABSL_EXCLUSIVE_LOCKS_REQUIRED(ingest.mutex);
+  // Removes what was the state before a commit, if it is not any more.
   void DropOldState(const IngestProgress& before, uint64_t state_epoch, const IngestProgress& now);
 
   // chunks.cc
@@ -191,13 +200,8 @@ class RadosStore final : public DocumentStore {
   absl::StatusOr<std::shared_ptr<Layout>> FindLayout(OwnerId owner);
   // Returns NOT_FOUND if the owner has gone meanwhile, otherwise DATA_LOSS.
   absl::Status MissingFrom(OwnerId owner, absl::string_view what);
-  // Calls take(piece, first, name) for the pieces with entries [begin, end), in order; `first` is
-  // the number of a piece's first entry.
-  template <typename Decode, typename Take>
-  absl::Status ReadPieces(OwnerId owner, const Layout& layout, Kind kind, const char* name,
-                          int64_t begin, int64_t end, const Decode& decode, const Take& take);
-  template <typename Pieces>
-  absl::StatusOr<typename Pieces::Entries> ReadEntries(OwnerId owner, int64_t begin, int64_t end);
+  absl::Status ReadPieces(OwnerId owner, Kind kind, int64_t begin, int64_t end,
+                          const TakePiece& take) override;
 
   const std::unique_ptr<Pool> pool_;
   const RadosOptions options_;

@@ -60,7 +60,7 @@ absl::StatusOr<std::shared_ptr<RadosStore::Ingest>> RadosStore::TakeOver(const I
   const std::string& id = begun.progress.id;
   const OwnerId owner = begun.progress.owner;
   const std::string head_name = HeadName(owner);
-  const std::string what = absl::StrCat("ingest '", id, "'");
+  const std::string what = IngestName(id);
   const absl::Status locked = leases_.Take(head_name, kWriterLock, /*shared=*/false);
   if (absl::IsAborted(locked)) {
     ASSIGN_OR_RETURN(const Holders holders, pool_->LockHolders(head_name, kWriterLock));
@@ -68,25 +68,23 @@ absl::StatusOr<std::shared_ptr<RadosStore::Ingest>> RadosStore::TakeOver(const I
   }
   RETURN_IF_ERROR(locked);
   const auto take = [&]() -> absl::StatusOr<std::shared_ptr<Ingest>> {
-    Change raise;
-    raise.expect[WriterKey(id)] = WriterValue(owner, epoch);
-    raise.set[WriterKey(id)] = WriterValue(owner, epoch + 1);
-    const absl::Status raised = ChangeCatalog(std::move(raise), what);
+    const absl::Status raised =
+        ChangeCatalog({.expect = {{WriterKey(id), WriterValue(owner, epoch)}},
+                       .set = {{WriterKey(id), WriterValue(owner, epoch + 1)}}},
+                      what);
     if (absl::IsAborted(raised)) {
-      Change undo;  // the lock may have made the head of an owner that was freed
-      undo.expect[kEpochKey] = "";
-      undo.remove_object = true;
-      pool_->Apply(head_name, undo, what).IgnoreError();
+      // The lock may have made the head of an owner that was freed.
+      pool_->Apply(head_name, {.expect = {{kEpochKey, ""}}, .remove_object = true}, what)
+          .IgnoreError();
       return absl::CancelledError("the catalog has changed");
     }
     RETURN_IF_ERROR(raised);
     ASSIGN_OR_RETURN(const Head head, ReadHead(*pool_, owner));
     const IngestState& state = head.committed ? head.state : begun;
-    Change fence;
-    fence.expect[kEpochKey] = head.epoch;
-    fence.expect[kRemovedKey] = "";
-    fence.set[kEpochKey] = absl::StrCat(epoch + 1);
-    fence.remove = {kFinalKey, kFinalCursorKey};  // the catalog says that it was not published
+    Change fence{.expect = {{kEpochKey, head.epoch}, {kRemovedKey, ""}},
+                 .set = {{kEpochKey, absl::StrCat(epoch + 1)}},
+                 // The catalog says that it was not published.
+                 .remove = {kFinalKey, kFinalCursorKey}};
     if (!head.committed) {
       fence.set[kProgressKey] = EncodeIngest(kProgressKey, state);
       fence.set[kCursorKey] = EncodeCursor(kCursorKey, head.cursor);
@@ -119,7 +117,7 @@ absl::StatusOr<DocumentInfo> RadosStore::DocumentIn(
 absl::StatusOr<IngestProgress> RadosStore::Begin(const IngestProgress& asked) {
   const std::string& id = asked.id;
   const std::string key = IngestKey(id);
-  const std::string what = absl::StrCat("ingest '", id, "'");
+  const std::string what = IngestName(id);
   for (int i = 0; i < kTries; ++i) {
     ASSIGN_OR_RETURN(auto entries, CatalogEntries(id));
     RETURN_IF_ERROR(CheckBegins(DocumentIn(entries, id), asked));
@@ -135,12 +133,12 @@ absl::StatusOr<IngestProgress> RadosStore::Begin(const IngestProgress& asked) {
       IngestProgress& progress = begun.progress;
       progress = asked;
       ASSIGN_OR_RETURN(progress.owner, NewOwner());
-      Change begin;
-      begin.expect[DocumentKey(id)] = entries[DocumentKey(id)];  // of a refresh; otherwise none
-      begin.expect[key] = begin.expect[WriterKey(id)] = "";
-      begin.set[key] = EncodeIngest(key, begun);
-      begin.set[WriterKey(id)] = WriterValue(progress.owner, epoch);
-      const absl::Status made = ChangeCatalog(std::move(begin), what);
+      const std::string document = entries[DocumentKey(id)];  // of a refresh; otherwise none
+      const absl::Status made =
+          ChangeCatalog({.expect = {{DocumentKey(id), document}, {key, ""}, {WriterKey(id), ""}},
+                         .set = {{key, EncodeIngest(key, begun)},
+                                 {WriterKey(id), WriterValue(progress.owner, epoch)}}},
+                        what);
       if (absl::IsAborted(made)) continue;
       RETURN_IF_ERROR(made);
     }
@@ -156,10 +154,10 @@ absl::StatusOr<IngestProgress> RadosStore::Begin(const IngestProgress& asked) {
       // A full pool takes changes of the catalog and no new object: of an ingest that could not
       // begin nothing stays.
       if (absl::IsResourceExhausted(taken.status()) && !entries.contains(key)) {
-        Change undo;
-        undo.expect[WriterKey(id)] = WriterValue(owner, epoch);
-        undo.remove = {key, WriterKey(id)};
-        ChangeCatalog(std::move(undo), what).IgnoreError();
+        ChangeCatalog({.expect = {{WriterKey(id), WriterValue(owner, epoch)}},
+                       .remove = {key, WriterKey(id)}},
+                      what)
+            .IgnoreError();
       }
       RETURN_IF_ERROR(taken.status());
       ingest = *std::move(taken);
@@ -197,19 +195,17 @@ void RadosStore::LeaveIngest(OwnerId owner) {
 
 absl::StatusOr<std::vector<IngestProgress>> RadosStore::ListIngests() {
   std::vector<IngestProgress> out;
-  absl::Status bad;
-  const absl::Status scanned = pool_->Scan(
-      kCatalogObject, std::string(kIngestPrefix), std::string(kIngestPrefix), 1000,
-      "unfinished ingests", [&](const std::string& key, const std::string& value) {
-        const auto state = DecodeIngest(key, value, absl::StrCat("ingest '", key.substr(1), "'"));
-        if (state.ok()) {
-          out.push_back(state->progress);
-        } else {
-          LogError("{}", std::string(state.status().message()));
-        }
-        return true;
-      });
-  if (!scanned.ok() && !absl::IsNotFound(scanned)) return scanned;
+  RETURN_IF_ERROR(ScanEntries(*pool_, kIngestPrefix, "", kCatalogPage,
+                              [&](const std::string& key, const std::string& value) {
+                                const auto state = DecodeIngest(
+                                    key, value, IngestName(key.substr(kIngestPrefix.size())));
+                                if (state.ok()) {
+                                  out.push_back(state->progress);
+                                } else {
+                                  LogError("{}", std::string(state.status().message()));
+                                }
+                                return true;
+                              }));
   for (IngestProgress& progress : out) {  // how far they are is in their heads
     if (const auto held = Held(progress.owner); held != nullptr) {
       MutexLock lock(held->mutex);
@@ -223,7 +219,7 @@ absl::StatusOr<std::vector<IngestProgress>> RadosStore::ListIngests() {
 
 absl::Status RadosStore::AbandonIngest(const std::string& id) {
   const std::string key = IngestKey(id), writer_key = WriterKey(id);
-  const std::string what = absl::StrCat("ingest '", id, "'");
+  const std::string what = IngestName(id);
   for (int i = 0; i < kTries; ++i) {
     ASSIGN_OR_RETURN(auto entries, CatalogEntries(id));
     OwnerId owner{};
@@ -252,11 +248,10 @@ absl::Status RadosStore::AbandonIngest(const std::string& id) {
     const auto state = DecodeIngest(key, entries[key], what);
     if (state.ok()) info = MakeDocument(*state);
     const std::string removed = RemovedKey(owner);
-    Change change;
-    change.expect[writer_key] = entries[writer_key];
-    change.remove = {key, writer_key};
-    change.set[removed] = EncodeRemoved(removed, info);
-    const absl::Status changed = ChangeCatalog(std::move(change), what);
+    const absl::Status changed = ChangeCatalog({.expect = {{writer_key, entries[writer_key]}},
+                                                .set = {{removed, EncodeRemoved(removed, info)}},
+                                                .remove = {key, writer_key}},
+                                               what);
     if (absl::IsAborted(changed)) continue;
     RETURN_IF_ERROR(changed);
     if (held != nullptr) {
@@ -288,14 +283,11 @@ absl::StatusOr<OwnerId> RadosStore::BeginImport(const DocumentInfo& document) {
   const std::string removed = RemovedKey(owner), what = absl::StrCat("import of '", id, "'");
   import->import_record = EncodeRemoved(removed, MakeDocument(state));
   RETURN_IF_ERROR(leases_.Take(HeadName(owner), kWriterLock, /*shared=*/false));
-  Change head;
-  head.set[kEpochKey] = absl::StrCat(import->epoch);
-  head.set[kProgressKey] = EncodeIngest(kProgressKey, state);
-  head.set[kCursorKey] = EncodeCursor(kCursorKey, {});
-  Change mark;
-  mark.set[removed] = import->import_record;
+  const Change head{.set = {{kEpochKey, absl::StrCat(import->epoch)},
+                            {kProgressKey, EncodeIngest(kProgressKey, state)},
+                            {kCursorKey, EncodeCursor(kCursorKey, {})}}};
   absl::Status made = pool_->Apply(HeadName(owner), head, what);
-  if (made.ok()) made = ChangeCatalog(std::move(mark), what);
+  if (made.ok()) made = ChangeCatalog({.set = {{removed, import->import_record}}}, what);
   if (!made.ok()) {
     leases_.Drop(HeadName(owner), kWriterLock);
     return made;

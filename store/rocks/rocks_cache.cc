@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
 #include <fstream>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "base/io/log.h"
@@ -17,11 +15,10 @@
 #include "store/rocks/db/data_directory.h"
 #include "store/rocks/db/database_options.h"
 #include "store/rocks/db/status.h"
+#include "store/store_errors.h"
 
 namespace recollect::store::rocks {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Tells a cache from other files, so that nothing else is ever emptied.
 constexpr char kMark[] = "RECOLLECT-CACHE";
@@ -87,17 +84,14 @@ absl::Status PrepareDirectory(const std::string& directory) {
   const auto failed = [&](const std::string& why) {
     return absl::FailedPreconditionError(absl::StrCat("cache directory ", directory, why));
   };
-  std::error_code error;
-  const fs::path mark = fs::path(directory) / kMark;
-  if (fs::exists(mark, error)) return absl::OkStatus();
-  fs::directory_iterator entries(directory, error);
-  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
-    const std::string name = entries->path().filename().string();
-    if (name == "lost+found") continue;
-    return failed(absl::StrCat(" is neither empty nor a cache of Recollect: it has ", name));
+  ASSIGN_OR_RETURN(std::set<std::string> names, NamesIn("cache directory", directory));
+  names.erase("lost+found");
+  if (names.contains(kMark)) return absl::OkStatus();
+  if (!names.empty()) {
+    return failed(
+        absl::StrCat(" is neither empty nor a cache of Recollect: it has ", *names.begin()));
   }
-  if (error) return failed(absl::StrCat(": ", error.message()));
-  std::ofstream out(mark);
+  std::ofstream out(directory + "/" + kMark);
   out << "A cache of Recollect. It may be removed while no server uses it.\n";
   out.close();
   return out ? absl::OkStatus() : failed(absl::StrCat(": cannot write ", kMark));
@@ -115,7 +109,7 @@ class RocksCache final : public RecordCache {
         RETURN_IF_ERROR(FromRocks(db_->Flush(rocksdb::FlushOptions()), "flush"));
       return FromRocks(db_->Close(), "close");
     });
-    if (!closed.ok()) LogWarning("{}: {}", options_.directory, std::string(closed.message()));
+    LogIfFailed(Annotate(closed, options_.directory));
   }
 
   absl::Status Open() {
@@ -154,7 +148,7 @@ class RocksCache final : public RecordCache {
       }
       return absl::OkStatus();
     });
-    if (!got.ok()) LogWarning("{}", std::string(got.message()));
+    LogIfFailed(got);
     return out;
   }
 
@@ -169,8 +163,7 @@ class RocksCache final : public RecordCache {
       const rocksdb::Status written = db_->Write(write, &batch);
       return written.IsIncomplete() ? absl::OkStatus() : FromRocks(written, "write");
     });
-    if (!put.ok() && !*failed_)
-      LogWarning("{}: {}", options_.directory, std::string(put.message()));
+    if (!*failed_) LogIfFailed(Annotate(put, options_.directory));
   }
 
   State state() override {

@@ -92,8 +92,7 @@ absl::Status RocksStore::Load() {
 }
 
 absl::Status RocksStore::Upgrade() {
-  Batch batch;
-  batch.UseReserve();
+  Batch batch(/*uses_reserve=*/true);
   const auto document = [&](absl::string_view key, absl::string_view value) {
     PutCatalog(std::string(key), std::string(value), &batch);
     return true;
@@ -101,7 +100,7 @@ absl::Status RocksStore::Upgrade() {
   RETURN_IF_ERROR(
       database_->Scan(Family::kCatalog, std::string(kDocumentPrefix), kDocumentPrefix, document));
   PutMeta({kDatabaseVersion, next_owner_}, &batch);
-  return database_->Write(batch, Database::Durability::kSynced, "upgrade");
+  return database_->Write(batch, "upgrade");
 }
 
 absl::Status RocksStore::LoadCatalog(std::vector<OwnerId>* unfreed, bool* damaged) {
@@ -124,8 +123,7 @@ absl::Status RocksStore::LoadCatalog(std::vector<OwnerId>* unfreed, bool* damage
   // Not the same: a database that is new or of version 1, or losses were accepted.
   found.changes = std::max(says.ok() ? says->changes : 0, database_->head().catalog().changes);
   if (!says.ok() || *says != found) {
-    Batch batch;
-    batch.UseReserve();
+    Batch batch(/*uses_reserve=*/true);
     RETURN_IF_ERROR(WriteCatalog(batch, found, "catalog"));
   } else {
     catalog_ = found;
@@ -142,7 +140,7 @@ absl::Status RocksStore::LoadCatalog(std::vector<OwnerId>* unfreed, bool* damage
 
 absl::Status RocksStore::LoadIngests(bool* damaged) {
   const auto take = [&](absl::string_view key, absl::string_view value) {
-    auto state = DecodeIngest(key, value, absl::StrCat("ingest '", key.substr(1), "'"));
+    auto state = DecodeIngest(key, value, IngestName(key.substr(1)));
     if (!state.ok()) {
       LogError("{}", std::string(state.status().message()));
       *damaged = true;

@@ -1,5 +1,4 @@
-// DocumentStore on RocksDB. The only header of this target; RocksDB's own headers stay in its .cc
-// files.
+// DocumentStore on RocksDB. RocksDB's own headers stay in the .cc files and private headers here.
 #ifndef RECOLLECT_STORE_ROCKS_ROCKS_STORE_H_
 #define RECOLLECT_STORE_ROCKS_ROCKS_STORE_H_
 
@@ -13,9 +12,7 @@
 namespace recollect::store::rocks {
 
 struct RocksOptions {
-  std::string directory;  // created when missing
-  int64_t block_cache_bytes = int64_t{32}
-                              << 20;  // chunk records bypass it: the host tier caches them decoded
+  std::string directory;     // created when missing
   bool sync_commits = true;  // a commit survives power loss, not only a crash of the process
   // Where OpenRocksStore would return DATA_LOSS, continue without the lost data as far as possible,
   // and log what is lost.

@@ -30,10 +30,7 @@ namespace fs = std::filesystem;
 using Opened = absl::StatusOr<std::unique_ptr<DocumentStore>>;
 
 Opened Open(const std::string& directory) {
-  RocksOptions options;
-  options.directory = directory;
-  options.sync_commits = false;
-  return OpenRocksStore(options);
+  return OpenRocksStore({.directory = directory, .sync_commits = false});
 }
 
 enum Outcome { kWhole, kSaid, kRefused, kWrong, kOutcomes };

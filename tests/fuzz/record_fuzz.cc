@@ -41,7 +41,7 @@ void CheckIngest(const IngestState& state) {
   }
   const auto next = Advance(state, batch);
   RECOLLECT_CHECK(next.ok());
-  const DocumentInfo info = MakeDocument(*next, "hash", 1);
+  const DocumentInfo info = MakeDocument(*next, "hash");
   RECOLLECT_CHECK(info.tokens == progress.tokens + 2 && info.bytes == progress.bytes + 2);
   RECOLLECT_CHECK(info.stored_bytes >= StoredBytes(state));
   const auto put = PutPart(state, 0, 1);

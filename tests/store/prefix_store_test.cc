@@ -181,9 +181,7 @@ TEST_P(RocksPrefixTest, ACutWriteLeavesTheStateOfTheLastCommit) {
   ASSERT_THAT(store_->PublishIngest(owner, WithState(next)), IsOk());
   ExpectState(*store_, owner, next);
   store_.reset();
-  RocksOptions options;
-  options.directory = directory_.path();
-  auto database = Database::Open(options, nullptr);
+  auto database = Database::Open({.directory = directory_.path()}, nullptr);
   ASSERT_THAT(database, IsOk());
   int records = 0;
   ASSERT_THAT((*database)->Scan(Family::kChunks, "", "",
@@ -201,9 +199,7 @@ TEST_P(RocksPrefixTest, ADamagedPartCostsThatPrefixOnly) {
   }
   const auto damage = [&](const std::function<void(std::string&)>& change) {
     store_.reset();
-    RocksOptions options;
-    options.directory = directory_.path();
-    auto database = Database::Open(options, nullptr);
+    auto database = Database::Open({.directory = directory_.path()}, nullptr);
     ASSERT_THAT(database, IsOk());
     const std::string key = PieceKey(owner, 1);
     std::string record = *(*database)->Get(Family::kChunks, key, "record");
@@ -214,7 +210,7 @@ TEST_P(RocksPrefixTest, ADamagedPartCostsThatPrefixOnly) {
     } else {
       batch.Put(Family::kChunks, key, record);
     }
-    ASSERT_THAT((*database)->Write(batch, Database::Durability::kSynced, "damage"), IsOk());
+    ASSERT_THAT((*database)->Write(batch, "damage"), IsOk());
     database->reset();
     Open();
   };

@@ -15,10 +15,7 @@ namespace fs = std::filesystem;
 using ::absl::StatusCode;
 
 absl::StatusOr<std::unique_ptr<DocumentStore>> Open(const std::string& directory) {
-  RocksOptions options;
-  options.directory = directory;
-  options.sync_commits = false;
-  return OpenRocksStore(options);
+  return OpenRocksStore({.directory = directory, .sync_commits = false});
 }
 
 class RocksDamageTest : public testing::Test {
@@ -33,16 +30,14 @@ class RocksDamageTest : public testing::Test {
 
   // Overwrites one record, as a bug or a fault above the database's own checksums would.
   void Damage(Family family, const std::string& key) {
-    RocksOptions options;
-    options.directory = dir_.path();
-    auto database = Database::Open(options, nullptr);
+    auto database = Database::Open({.directory = dir_.path()}, nullptr);
     ASSERT_THAT(database, IsOk());
     auto record = (*database)->Get(family, key, "record");
     ASSERT_THAT(record, IsOk());
     record->back() = static_cast<char>(record->back() ^ 1);
     Batch batch;
     batch.Put(family, key, *record);
-    ASSERT_THAT((*database)->Write(batch, Database::Durability::kSynced, "damage"), IsOk());
+    ASSERT_THAT((*database)->Write(batch, "damage"), IsOk());
   }
 
   // In both of its places.
@@ -66,7 +61,7 @@ TEST_F(RocksDamageTest, NumbersInUseAreNotGivenOutAgain) {
       batch.Put(f, MetaKey(),
                 EncodeMeta(MetaKey(), {kDatabaseVersion, static_cast<uint64_t>(owner_)}));
     }
-    ASSERT_THAT((*database)->Write(batch, Database::Durability::kSynced, "older"), IsOk());
+    ASSERT_THAT((*database)->Write(batch, "older"), IsOk());
   }
   auto store = Open(dir_.path());
   ASSERT_THAT(store, IsOk());
@@ -151,7 +146,7 @@ TEST_F(RocksDamageTest, AnIndexWithoutItsFirstPieceIsNone) {
     ASSERT_THAT(database, IsOk());
     Batch batch;
     batch.Delete(Family::kLandmarks, PieceKey(owner_, kFirstIndexPiece + piece));
-    ASSERT_THAT((*database)->Write(batch, Database::Durability::kSynced, "crash"), IsOk());
+    ASSERT_THAT((*database)->Write(batch, "crash"), IsOk());
   };
   {
     auto store = Open(dir_.path());
@@ -226,9 +221,7 @@ TEST_F(RocksDamageTest, WhatHasADamagedRecordCanBeDeletedAndItsSpaceReturns) {
     ASSERT_THAT(Ingest(**store, "other", &other, 1, 2, 10, 100), IsOk());
   }
   const auto left = [&](OwnerId owner) {
-    RocksOptions options;
-    options.directory = dir_.path();
-    auto database = Database::Open(options, nullptr);
+    auto database = Database::Open({.directory = dir_.path()}, nullptr);
     EXPECT_THAT(database, IsOk());
     int64_t keys = 0;
     const auto count = [&](absl::string_view, absl::string_view) { return ++keys > 0; };
@@ -307,14 +300,12 @@ TEST_F(RocksDamageTest, DamagedBlockThatACompactionMeetsStopsNoWrites) {
 
 TEST_F(RocksDamageTest, MissingRecordIsDataLoss) {
   {
-    RocksOptions options;
-    options.directory = dir_.path();
-    auto database = Database::Open(options, nullptr);
+    auto database = Database::Open({.directory = dir_.path()}, nullptr);
     ASSERT_THAT(database, IsOk());
     Batch batch;
     batch.Delete(Family::kChunks, PieceKey(owner_, 5));
     batch.Delete(Family::kText, PieceKey(owner_, 0));
-    ASSERT_THAT((*database)->Write(batch, Database::Durability::kSynced, "damage"), IsOk());
+    ASSERT_THAT((*database)->Write(batch, "damage"), IsOk());
   }
   auto store = Open(dir_.path());
   ASSERT_THAT(store, IsOk());

@@ -50,8 +50,7 @@ void GoOn(DocumentStore& store, OwnerId owner, Content* content) {
 TEST(RocksFullDiskTest, NothingHalfWrittenAndGoesOnWhenThereIsRoom) {
   TempDir dir;
   const FaultEnv disk;
-  RocksOptions options;
-  options.directory = dir.path();
+  const RocksOptions options{.directory = dir.path()};
   Content content{.seed = 1, .width = 256};
   OwnerId owner;
   {
@@ -88,8 +87,7 @@ TEST(RocksFullDiskTest, NothingHalfWrittenAndGoesOnWhenThereIsRoom) {
 TEST(RocksFullDiskTest, OpeningOnAFullDisk) {
   TempDir dir;
   const FaultEnv disk;
-  RocksOptions options;
-  options.directory = dir.path();
+  const RocksOptions options{.directory = dir.path()};
   disk.files->SetRoom(10);
   EXPECT_THAT(RocksStore::Open(options, disk.env.get()),
               StatusIs(StatusCode::kResourceExhausted, dir.path()));
@@ -100,9 +98,7 @@ TEST(RocksFullDiskTest, OpeningOnAFullDisk) {
 TEST(RocksFullDiskTest, WhatDoesNotFitIsRefusedBeforeItIsWritten) {
   TempDir dir;
   const FaultEnv disk;
-  RocksOptions options;
-  options.directory = dir.path();
-  auto store = RocksStore::Open(options, disk.env.get());
+  auto store = RocksStore::Open({.directory = dir.path()}, disk.env.get());
   ASSERT_THAT(store, IsOk());
   Content book{.seed = 1, .width = 256}, other{.seed = 2, .width = 256};
   ASSERT_THAT(Ingest(**store, "book", &book, 1, 4, 100, 1000), IsOk());
@@ -130,9 +126,7 @@ TEST(RocksFullDiskTest, WhatDoesNotFitIsRefusedBeforeItIsWritten) {
 TEST(RocksFullDiskTest, SessionsAreKeptOverAnErrorOfTheDisk) {
   TempDir dir;
   const FaultEnv disk;
-  RocksOptions options;
-  options.directory = dir.path();
-  auto store = RocksStore::Open(options, disk.env.get());
+  auto store = RocksStore::Open({.directory = dir.path()}, disk.env.get());
   ASSERT_THAT(store, IsOk());
   const OwnerId session = *(*store)->NewSessionOwner();
   for (int i = 0; i < 5; ++i) {
@@ -160,9 +154,7 @@ TEST(RocksFullDiskTest, RealSmallFileSystem) {
                  << "): a really full disk is NOT tested";
   }
   {
-    RocksOptions options;
-    options.directory = dir.path() + "/data";
-    auto store = OpenRocksStore(options);
+    auto store = OpenRocksStore({.directory = dir.path() + "/data"});
     ASSERT_THAT(store, IsOk());
     const std::string ballast = dir.path() + "/ballast";
     std::ofstream(ballast) << std::string(8 << 20, 'x');

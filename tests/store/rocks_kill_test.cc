@@ -29,9 +29,7 @@ constexpr int kCommitsPerDocument = 12;
 constexpr const char* kDirectoryVariable = "RECOLLECT_KILL_TEST_DIRECTORY";
 
 absl::StatusOr<std::unique_ptr<DocumentStore>> Open(const std::string& directory) {
-  RocksOptions options;
-  options.directory = directory;
-  return OpenRocksStore(options);
+  return OpenRocksStore({.directory = directory});
 }
 
 // The one batch that follows `content` in any process: sizes depend on what came before, pieces of

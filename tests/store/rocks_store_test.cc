@@ -22,9 +22,7 @@ namespace {
 using ::absl::StatusCode;
 
 absl::StatusOr<std::unique_ptr<DocumentStore>> Open(const std::string& directory) {
-  RocksOptions options;
-  options.directory = directory;
-  return OpenRocksStore(options);
+  return OpenRocksStore({.directory = directory});
 }
 
 TEST(RocksStatusTest, EveryCodeMaps) {
@@ -150,13 +148,11 @@ TEST(RocksStoreTest, NewerFormatVersionNamesBoth) {
   TempDir dir;
   { ASSERT_THAT(Open(dir.path()), IsOk()); }
   {
-    RocksOptions options;
-    options.directory = dir.path();
-    auto database = Database::Open(options, nullptr);
+    auto database = Database::Open({.directory = dir.path()}, nullptr);
     ASSERT_THAT(database, IsOk());
     Batch batch;
     batch.Put(Family::kMeta, MetaKey(), EncodeMeta(MetaKey(), {kDatabaseVersion + 1, 1}));
-    ASSERT_THAT((*database)->Write(batch, Database::Durability::kSynced, "meta"), IsOk());
+    ASSERT_THAT((*database)->Write(batch, "meta"), IsOk());
   }
   const auto store = Open(dir.path());
   EXPECT_THAT(store, StatusIs(StatusCode::kFailedPrecondition, "format version 3"));
@@ -172,16 +168,14 @@ TEST(RocksStoreTest, VersionOneIsTakenOver) {
     ASSERT_THAT(Ingest(**store, "book", &book, 1, 2, 10, 100), IsOk());
   }
   {
-    RocksOptions options;
-    options.directory = dir.path();
-    auto database = Database::Open(options, nullptr);
+    auto database = Database::Open({.directory = dir.path()}, nullptr);
     ASSERT_THAT(database, IsOk());
     Batch batch;
     batch.Delete(Family::kIngests, DocumentKey("book"));
     batch.Delete(Family::kIngests, CatalogKey());
     batch.Delete(Family::kCatalog, CatalogKey());
     batch.Put(Family::kMeta, MetaKey(), EncodeMeta(MetaKey(), {1, 4097}));
-    ASSERT_THAT((*database)->Write(batch, Database::Durability::kSynced, "meta"), IsOk());
+    ASSERT_THAT((*database)->Write(batch, "meta"), IsOk());
   }
   std::filesystem::remove(dir.path() + "/" + kHeadFile);
   for (int i = 0; i < 2; ++i) {
@@ -253,13 +247,13 @@ TEST(RocksStoreTest, WhatWasDroppedAndCompactedLeavesNoTables) {
     Batch batch;
     for (int64_t i = 0; i < 3; ++i)
       batch.Put(kFamily[0], PieceKey(OwnerId{owner}, i), absl::StrCat("piece ", i));
-    ASSERT_THAT((*database)->Write(batch, Database::Durability::kSynced, "test"), IsOk());
+    ASSERT_THAT((*database)->Write(batch, "test"), IsOk());
     ASSERT_THAT(compact(owner), IsOk());  // a table of its own
   }
   ASSERT_EQ(TablesOf(dir.path(), "tokens").size(), kOwners);
   const auto drop = [&](uint64_t owner) {
     return (*database)->DropRange(kFamily, OwnerKey(OwnerId{owner}), OwnerKey(OwnerId{owner + 1}),
-                                  Database::Durability::kSynced);
+                                  Durability::kSynced);
   };
   const auto drop_tables = [&](uint64_t owner) {
     return (*database)->DropTables(kFamily[0], OwnerKey(OwnerId{owner}),

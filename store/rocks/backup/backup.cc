@@ -139,21 +139,20 @@ class Workplace {
     // Both at once, as far as can be: with the second in it the first is taken for no data
     // directory.
     RETURN_IF_ERROR(MakeDirectory("directory", absl::StrCat(path, "/", kUnfinished)));
-    auto lock = DirectoryLock::Create(path, rocksdb::Env::Default());
+    auto lock = LockDirectory(path, rocksdb::Env::Default());
     if (absl::IsFailedPrecondition(lock.status())) {
       return absl::FailedPreconditionError(absl::StrCat(path, ": another restore is running"));
     }
     RETURN_IF_ERROR(lock.status());
-    std::error_code error;
-    fs::directory_iterator entries(path, error);
-    for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
-      const std::string name = entries->path().filename().string();
-      if (name == kLock || name == kUnfinished) continue;
+    ASSIGN_OR_RETURN(std::set<std::string> others, NamesIn("directory", path));
+    for (const char* own : {kLock, kUnfinished}) others.erase(own);
+    if (!others.empty()) {
       return absl::FailedPreconditionError(
-          absl::StrCat(path, " is for what is being restored, but it has ", name));
+          absl::StrCat(path, " is for what is being restored, but it has ", *others.begin()));
     }
     std::unique_ptr<Workplace> place(new Workplace(path, *std::move(lock)));
-    if (!error) fs::remove_all(place->unfinished(), error);
+    std::error_code error;
+    fs::remove_all(place->unfinished(), error);
     if (error) return absl::UnavailableError(absl::StrCat(path, ": ", error.message()));
     return place;
   }
@@ -172,11 +171,11 @@ class Workplace {
  private:
   static constexpr char kLock[] = "LOCK";
   static constexpr char kUnfinished[] = "unfinished";
-  Workplace(std::string path, std::unique_ptr<DirectoryLock> lock)
+  Workplace(std::string path, DirectoryLock lock)
       : path_(std::move(path)), lock_(std::move(lock)) {}
 
   const std::string path_;
-  const std::unique_ptr<DirectoryLock> lock_;
+  const DirectoryLock lock_;
 };
 
 absl::Status Restore(rocksdb::BackupEngineReadOnly& engine, const BackupInfo& info,
@@ -204,7 +203,7 @@ absl::StatusOr<BackupInfo> Database::Backup(const std::string& directory, uint32
                                                      options_.directory, ": one is in the other"));
     }
     RETURN_IF_ERROR(MakeDirectory("backup directory", directory));
-    auto lock = DirectoryLock::Create(directory, env_);
+    auto lock = LockDirectory(directory, env_);
     if (absl::IsFailedPrecondition(lock.status())) {
       return absl::AbortedError(absl::StrCat(Name(directory), ": another backup is being made"));
     }

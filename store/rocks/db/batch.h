@@ -23,6 +23,10 @@ class Batch {
     std::string value;  // of a range, its end
   };
 
+  // A batch that uses the reserve is written when no other may be, into the reserve of disk space:
+  // for changes that give space back, or are needed to read.
+  explicit Batch(bool uses_reserve = false) : uses_reserve_(uses_reserve) {}
+
   void Put(Family family, std::string key, std::string value) {
     Add({Kind::kPut, family, std::move(key), std::move(value)});
   }
@@ -31,10 +35,6 @@ class Batch {
   void DeleteRange(Family family, std::string begin, std::string end) {
     Add({Kind::kDeleteRange, family, std::move(begin), std::move(end)});
   }
-
-  // Lets the batch be written when no other may, into the reserve of disk space: for changes that
-  // give space back, or are needed to read.
-  void UseReserve() { uses_reserve_ = true; }
 
   const std::vector<Change>& changes() const { return changes_; }
   int64_t bytes() const { return bytes_; }
@@ -46,9 +46,9 @@ class Batch {
     changes_.push_back(std::move(change));
   }
 
+  const bool uses_reserve_;
   std::vector<Change> changes_;
   int64_t bytes_ = 0;
-  bool uses_reserve_ = false;
 };
 
 }  // namespace recollect::store::rocks

@@ -14,44 +14,32 @@ constexpr std::chrono::seconds kRetryAfter{30};
 
 }  // namespace
 
-Cleaner::Cleaner() : thread_([this] { Loop(); }) {}
-
 Cleaner::~Cleaner() {
   {
     MutexLock lock(mutex_);
     stopping_ = canceled_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  executor_.Stop();
 }
 
 void Cleaner::Add(Job job) {
-  {
-    MutexLock lock(mutex_);
-    jobs_.push_back(std::move(job));
-  }
-  changed_.notify_all();
+  executor_.Post([this, job = std::move(job)] { Run(job); });
 }
 
-void Cleaner::Loop() {
+void Cleaner::Run(const Job& job) {
   MutexLock lock(mutex_);
-  while (true) {
-    while (!stopping_ && jobs_.empty()) changed_.wait(lock);
-    if (stopping_) return;
-    Job job = std::move(jobs_.front());
-    jobs_.pop_front();
-    canceled_ = false;
-    lock.unlock();
-    const absl::Status status = job(&canceled_);
-    lock.lock();
-    if (status.ok() || stopping_) continue;
-    LogWarning("space of a deleted document is not free yet: {}", std::string(status.message()));
-    if (absl::IsUnavailable(status) || absl::IsResourceExhausted(status)) {
-      jobs_.push_back(std::move(job));
-      changed_.wait_for(lock, kRetryAfter,
-                        [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; });
-    }
-  }
+  if (stopping_) return;
+  canceled_ = false;
+  lock.unlock();
+  const absl::Status status = job(&canceled_);
+  lock.lock();
+  if (status.ok() || stopping_) return;
+  LogWarning("space of a deleted document is not free yet: {}", std::string(status.message()));
+  if (!absl::IsUnavailable(status) && !absl::IsResourceExhausted(status)) return;
+  Add(job);
+  changed_.wait_for(lock, kRetryAfter,
+                    [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; });
 }
 
 }  // namespace recollect::store::rocks

@@ -4,11 +4,10 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <functional>
-#include <thread>
 
 #include "absl/status/status.h"
+#include "base/sync/executor.h"
 #include "base/sync/mutex.h"
 
 namespace recollect::store::rocks {
@@ -22,7 +21,7 @@ class Cleaner {
   // logged, never fatal. UNAVAILABLE and RESOURCE_EXHAUSTED, errors of the disk, are tried again.
   using Job = std::function<absl::Status(std::atomic<bool>* canceled)>;
 
-  Cleaner();
+  Cleaner() = default;
   ~Cleaner();
   Cleaner(const Cleaner&) = delete;
   Cleaner& operator=(const Cleaner&) = delete;
@@ -30,14 +29,13 @@ class Cleaner {
   void Add(Job job);
 
  private:
-  void Loop();
+  void Run(const Job& job);
 
   std::atomic<bool> canceled_{false};  // of the running job
   Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::condition_variable changed_;
-  std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
-  std::thread thread_;
+  Executor executor_{1};  // last: its thread uses all of the above
 };
 
 }  // namespace recollect::store::rocks

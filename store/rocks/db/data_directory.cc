@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <set>
 #include <system_error>
 #include <vector>
 
@@ -57,6 +56,18 @@ absl::Status MakeDirectory(const std::string& what, const std::string& directory
   return error ? DirectoryError(what, directory, error) : absl::OkStatus();
 }
 
+absl::StatusOr<std::set<std::string>> NamesIn(const std::string& what,
+                                              const std::string& directory) {
+  std::set<std::string> names;
+  std::error_code error;
+  fs::directory_iterator entries(directory, error);
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    names.insert(entries->path().filename().string());
+  }
+  if (error) return DirectoryError(what, directory, error);
+  return names;
+}
+
 absl::Status PrepareDataDirectory(const std::string& directory) {
   RETURN_IF_ERROR(MakeDirectory("data directory", directory));
   std::error_code error;
@@ -65,12 +76,7 @@ absl::Status PrepareDataDirectory(const std::string& directory) {
     LogWarning("data directory {} has mode {:04o}: other users may read documents; chmod 0700 it",
                directory, mode);
   }
-  std::set<std::string> names;
-  fs::directory_iterator entries(directory, error);
-  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
-    names.insert(entries->path().filename().string());
-  }
-  if (error) return DirectoryError("data directory", directory, error);
+  ASSIGN_OR_RETURN(std::set<std::string> names, NamesIn("data directory", directory));
   if (names.contains(kHeadFile)) return absl::OkStatus();
   // What a first start that was cut short leaves, the root of a file system, and the folder of
   // added models, which is in the default data directory.

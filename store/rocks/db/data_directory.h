@@ -3,15 +3,21 @@
 #ifndef RECOLLECT_STORE_ROCKS_DB_DATA_DIRECTORY_H_
 #define RECOLLECT_STORE_ROCKS_DB_DATA_DIRECTORY_H_
 
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace recollect::store::rocks {
 
 // Creates the directory if it is missing, accessible to its owner alone. FAILED_PRECONDITION, or
 // RESOURCE_EXHAUSTED on a full disk, naming it and `what` it is.
 absl::Status MakeDirectory(const std::string& what, const std::string& directory);
+
+// Returns the names of what is in a directory. Codes of MakeDirectory.
+absl::StatusOr<std::set<std::string>> NamesIn(const std::string& what,
+                                              const std::string& directory);
 
 // Creates the directory if it is missing, accessible to its owner alone; warns if others can enter
 // it, since documents are stored unencrypted. FAILED_PRECONDITION if it cannot be created, or if it

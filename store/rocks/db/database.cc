@@ -2,13 +2,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/io/log.h"
 #include "base/status.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/iterator.h"
 #include "rocksdb/options.h"
 #include "rocksdb/sst_file_reader.h"
 #include "store/rocks/db/status.h"
+#include "store/store_errors.h"
 
 namespace recollect::store::rocks {
 namespace {
@@ -18,20 +18,26 @@ constexpr int64_t kReserveBytes = int64_t{8} << 20;
 // The log grows by blocks; and a record has a header.
 constexpr int64_t kMinRoom = int64_t{64} << 10;
 
+// Chunks and keys are read once, and larger than what a cache is good for.
+rocksdb::ReadOptions ReadOptionsOf(Family f) {
+  rocksdb::ReadOptions options;
+  options.fill_cache = f != Family::kChunks && f != Family::kSessions && f != Family::kLandmarks;
+  return options;
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Create(const std::string& directory,
-                                                                     rocksdb::Env* env) {
+absl::StatusOr<DirectoryLock> LockDirectory(const std::string& directory, rocksdb::Env* env) {
   rocksdb::FileLock* lock = nullptr;
   RETURN_IF_ERROR(FromRocksOpen(env->LockFile(directory + "/LOCK", &lock), directory));
-  return std::unique_ptr<DirectoryLock>(new DirectoryLock(env, lock));
+  return DirectoryLock(lock, {env});
 }
 
 absl::StatusOr<std::unique_ptr<Database>> Database::OpenToRead(const RocksOptions& options,
                                                                rocksdb::Env* env) {
   return Guarded("opening", [&]() -> absl::StatusOr<std::unique_ptr<Database>> {
     std::unique_ptr<Database> out(new Database(options, env));
-    ASSIGN_OR_RETURN(out->lock_, DirectoryLock::Create(options.directory, out->env_));
+    ASSIGN_OR_RETURN(out->lock_, LockDirectory(options.directory, out->env_));
     ASSIGN_OR_RETURN(out->head_, Head::Open(options, out->env_));
     RETURN_IF_ERROR(out->head_->CheckManifest());
     const bool exists = out->env_->FileExists(options.directory + "/CURRENT").ok();
@@ -56,21 +62,19 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const RocksOptions& opt
 
 Database::~Database() {
   if (db_ == nullptr) return;
-  const absl::Status closed = Guarded("closing", [&]() -> absl::Status {
+  LogIfFailed(Guarded("closing", [&]() -> absl::Status {
     if (lock_ == nullptr && !*failed_) {
       rocksdb::ColumnFamilyHandle* const sessions = family(Family::kSessions);
       if (sessions != nullptr) (void)db_->DropColumnFamily(sessions);
       // With an empty log, all that lies on disk at rest is in tables: damage there is an error
       // when it is read, while a damaged log ends recovery early, as a torn one must.
-      const absl::Status flushed = Flush();
-      if (!flushed.ok()) LogWarning("{}", std::string(flushed.message()));
+      LogIfFailed(Flush());
     }
     const bool written = lock_ == nullptr;
     absl::Status status = CloseLibrary();
     if (written) head_->SetManifest();
     return status;
-  });
-  if (!closed.ok()) LogWarning("{}", std::string(closed.message()));
+  }));
 }
 
 absl::Status Database::ResetSessions() {
@@ -120,7 +124,7 @@ absl::Status Database::CheckRoom(int64_t bytes, bool uses_reserve) const {
       absl::StrCat("the disk is full: ", needed, " bytes needed, ", free, " free"));
 }
 
-absl::Status Database::Write(const Batch& batch, Durability durability, absl::string_view what) {
+absl::Status Database::Write(const Batch& batch, absl::string_view what, Durability durability) {
   return Guarded(what, [&]() -> absl::Status {
     if (*failed_) RETURN_IF_ERROR(Annotate(Reopen(), what));
     rocksdb::Status status;
@@ -184,7 +188,7 @@ absl::StatusOr<std::string> Database::Get(Family f, const std::string& key,
     RETURN_IF_ERROR(CheckOpen());
     std::string value;
     if (family(f) == nullptr) return absl::NotFoundError(absl::StrCat(what, ": no such family"));
-    RETURN_IF_ERROR(FromRocks(db_->Get(rocksdb::ReadOptions(), family(f), key, &value), what));
+    RETURN_IF_ERROR(FromRocks(db_->Get(ReadOptionsOf(f), family(f), key, &value), what));
     return value;
   });
 }
@@ -196,13 +200,11 @@ void Database::MultiGet(
   const rocksdb::Status closed = rocksdb::Status::IOError("the database could not be opened again");
   for (size_t i = 0; i < keys.size() && db_ == nullptr; ++i) visit(i, closed, "");
   if (db_ == nullptr) return;
-  rocksdb::ReadOptions options;
-  // Read once, and larger than what a cache is good for.
-  options.fill_cache = f != Family::kChunks && f != Family::kSessions && f != Family::kLandmarks;
   const std::vector<rocksdb::Slice> slices(keys.begin(), keys.end());
   std::vector<rocksdb::PinnableSlice> values(keys.size());
   std::vector<rocksdb::Status> statuses(keys.size());
-  db_->MultiGet(options, family(f), keys.size(), slices.data(), values.data(), statuses.data(),
+  db_->MultiGet(ReadOptionsOf(f), family(f), keys.size(), slices.data(), values.data(),
+                statuses.data(),
                 /*sorted_input=*/true);
   for (size_t i = 0; i < keys.size(); ++i) visit(i, statuses[i], ToView(values[i]));
 }
@@ -226,24 +228,15 @@ absl::Status Database::Scan(
 absl::Status Database::DropRange(std::span<const Family> families, const std::string& begin,
                                  const std::string& end, Durability durability) {
   return Guarded("delete", [&]() -> absl::Status {
-    Batch batch;
-    batch.UseReserve();
-    {
-      if (*failed_) RETURN_IF_ERROR(Reopen());
-      const Gate::Inside inside(gate_);
-      RETURN_IF_ERROR(CheckWritable());
-      const rocksdb::Slice from(begin), to(end);
-      const rocksdb::RangePtr range(&from, &to);
-      for (const Family f : families) {
-        // Files first, marks second: a file that is deleted may hold the marks of an earlier
-        // attempt, and what those hid must be hidden again.
-        RETURN_IF_ERROR(FromRocks(
-            rocksdb::DeleteFilesInRanges(db_.get(), family(f), &range, 1, /*include_end=*/false),
-            "delete"));
-        batch.DeleteRange(f, begin, end);
-      }
+    if (*failed_) RETURN_IF_ERROR(Reopen());
+    Batch batch(/*uses_reserve=*/true);
+    for (const Family f : families) {
+      // Files first, marks second: a file that is deleted may hold the marks of an earlier attempt,
+      // and what those hid must be hidden again.
+      RETURN_IF_ERROR(DeleteTables(f, begin, end, /*include_end=*/false));
+      batch.DeleteRange(f, begin, end);
     }
-    return Write(batch, durability, "delete");
+    return Write(batch, "delete", durability);
   });
 }
 
@@ -265,15 +258,15 @@ absl::Status Database::Compact(Family f, const std::string& begin, const std::st
   });
 }
 
-absl::Status Database::DropTables(Family f, const std::string& begin, const std::string& end) {
+absl::Status Database::DeleteTables(Family f, const std::string& begin, const std::string& end,
+                                    bool include_end) {
   return Guarded("delete", [&]() -> absl::Status {
     const Gate::Inside inside(gate_);
     RETURN_IF_ERROR(CheckWritable());
     const rocksdb::Slice from(begin), to(end);
     const rocksdb::RangePtr range(&from, &to);
-    return FromRocks(
-        rocksdb::DeleteFilesInRanges(db_.get(), family(f), &range, 1, /*include_end=*/true),
-        "delete");
+    return FromRocks(rocksdb::DeleteFilesInRanges(db_.get(), family(f), &range, 1, include_end),
+                     "delete");
   });
 }
 

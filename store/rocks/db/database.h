@@ -33,34 +33,26 @@ namespace recollect::store::rocks {
 
 // The library's lock on a directory, which the library does not take when it opens a database for
 // reading.
-class DirectoryLock {
- public:
-  static absl::StatusOr<std::unique_ptr<DirectoryLock>> Create(const std::string& directory,
-                                                               rocksdb::Env* env);
-  ~DirectoryLock() { (void)env_->UnlockFile(lock_); }
-  DirectoryLock(const DirectoryLock&) = delete;
-  DirectoryLock& operator=(const DirectoryLock&) = delete;
-
- private:
-  DirectoryLock(rocksdb::Env* env, rocksdb::FileLock* lock) : env_(env), lock_(lock) {}
-  rocksdb::Env* const env_;
-  rocksdb::FileLock* const lock_;
+struct UnlockFile {
+  rocksdb::Env* env = nullptr;
+  void operator()(rocksdb::FileLock* lock) const { (void)env->UnlockFile(lock); }
 };
+using DirectoryLock = std::unique_ptr<rocksdb::FileLock, UnlockFile>;
+absl::StatusOr<DirectoryLock> LockDirectory(const std::string& directory, rocksdb::Env* env);
 
-inline rocksdb::Slice ToSlice(absl::string_view bytes) { return {bytes.data(), bytes.size()}; }
 inline absl::string_view ToView(const rocksdb::Slice& bytes) {
   return {bytes.data(), bytes.size()};
 }
 
+enum class Durability {
+  kSynced,  // survives power loss, or a crash of the process only, as RocksOptions says
+  kLogged,  // survives a crash of the process; power loss once a synced write has followed
+  kNone,    // may vanish with the process: sessions' chunks
+};
+
 // Thread-safe.
 class Database {
  public:
-  enum class Durability {
-    kSynced,  // survives power loss, or a crash of the process only, as RocksOptions says
-    kLogged,  // survives a crash of the process; power loss once a synced write has followed
-    kNone,    // may vanish with the process: sessions' chunks
-  };
-
   // Opens the database, with the error codes of OpenRocksStore. Drops sessions' chunks of an
   // earlier process. `env` null: the system's; otherwise outlives the result.
   static absl::StatusOr<std::unique_ptr<Database>> Open(const RocksOptions& options,
@@ -78,7 +70,8 @@ class Database {
   // bytes free, if the disk might fill up; nothing is written then. After an error of the disk
   // everything can be read, but nothing written, until a Write has opened the database again; each
   // Write first tries to, once there is room for it. So the store recovers by itself.
-  absl::Status Write(const Batch& batch, Durability durability, absl::string_view what);
+  absl::Status Write(const Batch& batch, absl::string_view what,
+                     Durability durability = Durability::kSynced);
 
   // Returns the key's value. NOT_FOUND when there is none.
   absl::StatusOr<std::string> Get(Family f, const std::string& key, absl::string_view what);
@@ -98,11 +91,13 @@ class Database {
   // Deletes all keys of [begin, end) in families `families`: whole files are deleted at once, other
   // keys are hidden by tombstones.
   absl::Status DropRange(std::span<const Family> families, const std::string& begin,
-                         const std::string& end, Durability durability);
+                         const std::string& end, Durability durability = Durability::kSynced);
 
   // Deletes tables that hold only keys and tombstones of [begin, end]; no key `end` exists.
   // REQUIRES: the range was dropped and compacted, so that its tombstones hide nothing any more.
-  absl::Status DropTables(Family f, const std::string& begin, const std::string& end);
+  absl::Status DropTables(Family f, const std::string& begin, const std::string& end) {
+    return DeleteTables(f, begin, end, /*include_end=*/true);
+  }
 
   // Rewrites files that still contain dropped keys of the range, which frees their space. Slow.
   // Ends early once *canceled.
@@ -132,6 +127,8 @@ class Database {
       : options_(options), env_(env != nullptr ? env : rocksdb::Env::Default()) {}
   rocksdb::ColumnFamilyHandle* family(Family f) const { return handles_[static_cast<size_t>(f)]; }
   absl::Status ResetSessions();
+  absl::Status DeleteTables(Family f, const std::string& begin, const std::string& end,
+                            bool include_end);
   // REQUIRES, for the next three: the caller is inside the gate.
   absl::Status CheckOpen() const;
   absl::Status CheckWritable() const;
@@ -160,7 +157,7 @@ class Database {
   rocksdb::Env* const env_;
   std::shared_ptr<Head> head_;
   // Held while the database is open for reading; otherwise the library holds the lock.
-  std::unique_ptr<DirectoryLock> lock_;
+  DirectoryLock lock_;
 
   // Every thread is inside the gate while it uses the library.
   mutable Gate gate_;

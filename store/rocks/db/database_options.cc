@@ -95,8 +95,9 @@ rocksdb::DBOptions DatabaseOptions(rocksdb::Env* env, bool accept_data_loss) {
   return options;
 }
 
-std::vector<rocksdb::ColumnFamilyDescriptor> Families(int64_t cache_bytes) {
-  const auto cache = rocksdb::NewLRUCache(static_cast<size_t>(cache_bytes));
+std::vector<rocksdb::ColumnFamilyDescriptor> Families() {
+  // Chunk records bypass it: the engine's host tier caches them decoded.
+  const auto cache = rocksdb::NewLRUCache(32 * kMiB);
   std::vector<rocksdb::ColumnFamilyDescriptor> families;
   for (size_t i = 0; i < kFamilies; ++i) {
     families.emplace_back(kFamilyNames[i], FamilyOptions(static_cast<Family>(i), cache));

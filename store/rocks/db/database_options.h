@@ -31,7 +31,7 @@ inline constexpr std::array<const char*, kFamilies> kFamilyNames = {
 rocksdb::DBOptions DatabaseOptions(rocksdb::Env* env, bool accept_data_loss);
 
 // Returns a descriptor for each family, with a block cache that all share.
-std::vector<rocksdb::ColumnFamilyDescriptor> Families(int64_t cache_bytes);
+std::vector<rocksdb::ColumnFamilyDescriptor> Families();
 
 }  // namespace recollect::store::rocks
 

@@ -8,10 +8,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "base/io/log.h"
 #include "base/status.h"
 #include "store/crc32c.h"
 #include "store/rocks/db/status.h"
+#include "store/store_errors.h"
 
 namespace recollect::store::rocks {
 namespace {
@@ -50,7 +50,7 @@ absl::StatusOr<std::shared_ptr<Head>> Head::Open(const RocksOptions& options, ro
     MutexLock lock(head->mutex_);
     head->record_ = *record;
   } else if (options.accept_data_loss && absl::IsDataLoss(record.status())) {
-    LogWarning("{}", std::string(record.status().message()));
+    LogIfFailed(record.status());
   } else {
     return record.status();
   }
@@ -101,8 +101,7 @@ absl::Status Head::Create() {
 void Head::SetCatalog(const CatalogRecord& catalog) {
   MutexLock lock(mutex_);
   record_.catalog = catalog;
-  const absl::Status written = Write();
-  if (!written.ok()) LogWarning("{}", std::string(written.message()));
+  LogIfFailed(Write());
 }
 
 void Head::SetManifest() {
@@ -120,7 +119,7 @@ void Head::SetManifest() {
     record_.manifest_crc = Crc32c(manifest);
     status = Write();
   }
-  if (!status.ok()) LogWarning("{}", std::string(status.message()));
+  LogIfFailed(status);
 }
 
 absl::Status Head::Write() const {

@@ -34,8 +34,7 @@ class Head {
   CatalogRecord catalog() const;
 
   // Checks that CURRENT names the recorded MANIFEST, which must begin with the recorded bytes, or a
-  // later one. DATA_LOSS names the file
-  // and both values.
+  // later one. DATA_LOSS names the file and both values.
   absl::Status CheckManifest() const;
 
   // Writes the file for the first time. Unlike later changes, a failure is returned.

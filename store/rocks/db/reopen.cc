@@ -14,6 +14,7 @@
 #include "store/rocks/db/database.h"
 #include "store/rocks/db/events.h"
 #include "store/rocks/db/status.h"
+#include "store/store_errors.h"
 
 namespace recollect::store::rocks {
 namespace {
@@ -30,8 +31,7 @@ absl::Status Database::OpenLibrary() {
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
   RETURN_IF_ERROR(
-      FromRocksOpen(rocksdb::DB::Open(database, options_.directory,
-                                      Families(options_.block_cache_bytes), &handles, &db),
+      FromRocksOpen(rocksdb::DB::Open(database, options_.directory, Families(), &handles, &db),
                     options_.directory));
   db_.reset(db);
   std::copy(handles.begin(), handles.end(), handles_.begin());
@@ -47,7 +47,7 @@ absl::Status Database::OpenLibraryToRead() {
       rocksdb::DB::ListColumnFamilies(database, options_.directory, &there), options_.directory));
   std::vector<rocksdb::ColumnFamilyDescriptor> families;
   std::vector<size_t> places;
-  const auto all = Families(options_.block_cache_bytes);
+  const auto all = Families();
   for (size_t i = 0; i < kFamilies; ++i) {
     if (std::count(there.begin(), there.end(), kFamilyNames[i]) == 0) continue;
     families.push_back(all[i]);
@@ -114,8 +114,7 @@ absl::Status Database::Reopen() {
     last_written_ = db_->GetLatestSequenceNumber();
     KeepSessions();
   }
-  const absl::Status closed = CloseLibrary();
-  if (!closed.ok()) LogWarning("{}", std::string(closed.message()));
+  LogIfFailed(CloseLibrary());
   *failed_ = false;
   absl::Status opened = OpenLibrary();
   const bool found_more = opened.ok() && db_->GetLatestSequenceNumber() > last_written_;
@@ -130,7 +129,7 @@ absl::Status Database::Reopen() {
     *failed_ = true;
     if (db_ == nullptr) {
       // So that reading goes on.
-      auto held = DirectoryLock::Create(options_.directory, env_);
+      auto held = LockDirectory(options_.directory, env_);
       if (held.ok()) lock_ = *std::move(held);
       const absl::Status read = lock_ != nullptr ? OpenLibraryToRead() : absl::OkStatus();
       if (!read.ok()) LogError("{}", std::string(read.message()));

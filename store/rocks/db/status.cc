@@ -8,31 +8,12 @@ namespace recollect::store::rocks {
 namespace {
 
 using Code = rocksdb::Status::Code;
-using SubCode = rocksdb::Status::SubCode;
 
-absl::StatusCode FromIoError(SubCode subcode) {
-  switch (subcode) {
-    case SubCode::kNoSpace:
-    case SubCode::kSpaceLimit:
-    case SubCode::kMemoryLimit:
-      return absl::StatusCode::kResourceExhausted;
-    case SubCode::kPathNotFound:  // a file that the database counts on is gone
-      return absl::StatusCode::kDataLoss;
-    case SubCode::kNone:
-    case SubCode::kMutexTimeout:
-    case SubCode::kLockTimeout:
-    case SubCode::kLockLimit:
-    case SubCode::kDeadlock:
-    case SubCode::kStaleFile:
-    case SubCode::KMergeOperandsInsufficientCapacity:
-    case SubCode::kManualCompactionPaused:
-    case SubCode::kOverwritten:
-    case SubCode::kTxnNotPrepared:
-    case SubCode::kIOFenced:
-    case SubCode::kMaxSubCode:
-      break;
-  }
-  return absl::StatusCode::kUnavailable;
+// Errors of several codes say in their second code that memory or space has run out.
+bool IsFull(const rocksdb::Status& status) {
+  using SubCode = rocksdb::Status::SubCode;
+  const SubCode more = status.subcode();
+  return more == SubCode::kNoSpace || more == SubCode::kSpaceLimit || more == SubCode::kMemoryLimit;
 }
 
 absl::StatusCode FromCode(const rocksdb::Status& status) {
@@ -45,19 +26,18 @@ absl::StatusCode FromCode(const rocksdb::Status& status) {
       return absl::StatusCode::kDataLoss;
     case Code::kNotSupported:
       return absl::StatusCode::kUnimplemented;
-    case Code::kIOError:
-      return FromIoError(status.subcode());
     case Code::kTimedOut:
       return absl::StatusCode::kDeadlineExceeded;
+    case Code::kIOError:
     case Code::kAborted:
     case Code::kBusy:
     case Code::kTryAgain:
     case Code::kShutdownInProgress:
     case Code::kIncomplete:
-      // Out of memory and space come as Aborted too.
-      return status.subcode() == SubCode::kMemoryLimit || status.subcode() == SubCode::kSpaceLimit
-                 ? absl::StatusCode::kResourceExhausted
-                 : absl::StatusCode::kUnavailable;
+      if (IsFull(status)) return absl::StatusCode::kResourceExhausted;
+      // A file that the database counts on is gone.
+      if (status.IsPathNotFound()) return absl::StatusCode::kDataLoss;
+      return absl::StatusCode::kUnavailable;
     case Code::kCompactionTooLarge:
       return absl::StatusCode::kResourceExhausted;
     case Code::kInvalidArgument:  // our call is wrong, whatever the user asked for

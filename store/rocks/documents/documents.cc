@@ -30,10 +30,10 @@ absl::StatusOr<OwnerId> RocksStore::NewOwnerLocked() {
   if (next_owner_ == owner_limit_) {
     MetaRecord meta;
     meta.next_owner = owner_limit_ + kOwnerBlock;
-    Batch batch;
-    batch.UseReserve();  // few bytes, seldom: whoever only reads opens sessions too
+    // Few bytes, seldom: whoever only reads opens sessions too.
+    Batch batch(/*uses_reserve=*/true);
     PutMeta(meta, &batch);
-    RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, "owner numbers"));
+    RETURN_IF_ERROR(database_->Write(batch, "owner numbers"));
     owner_limit_ = meta.next_owner;
   }
   return OwnerId{next_owner_++};
@@ -52,15 +52,18 @@ absl::Status RocksStore::OfDocument(OwnerId owner, const absl::Status& status) c
   return known.ok() && !known->id.empty() ? Annotate(status, DocumentName(known->id)) : status;
 }
 
-bool RocksStore::IsPublished(const DocumentInfo& info) const {
-  const absl::StatusOr<Owner> known = FindOwner(info.owner);
-  return known.ok() && known->kind == Kind::kDocument;
+bool RocksStore::Is(OwnerId owner, Kind kind) const {
+  ReaderLock lock(owners_mutex_);
+  const auto found = owners_.find(owner);
+  return found != owners_.end() && found->second.kind == kind;
 }
 
+// A document whose publication failed may be found in the log when the database is opened again: it
+// is in the catalog, and not published.
 absl::StatusOr<DocumentInfo> RocksStore::Get(const std::string& id) {
   auto info = GetDocument(*database_, id);
-  if (absl::IsNotFound(info.status()) || (info.ok() && !IsPublished(*info))) return NoDocument(id);
-  return info;
+  const bool unpublished = info.ok() && !Is(info->owner, Kind::kDocument);
+  return unpublished || absl::IsNotFound(info.status()) ? NoDocument(id) : std::move(info);
 }
 
 absl::StatusOr<std::vector<DocumentInfo>> RocksStore::List(const std::string& after,
@@ -69,7 +72,7 @@ absl::StatusOr<std::vector<DocumentInfo>> RocksStore::List(const std::string& af
   if (limit <= 0) return out;
   RETURN_IF_ERROR(ScanDocuments(
       *database_, after, [&](absl::string_view id, const absl::StatusOr<DocumentInfo>& info) {
-        if (info.ok() && !IsPublished(*info)) return true;
+        if (info.ok() && !Is(info->owner, Kind::kDocument)) return true;
         out.push_back(Listed(id, info));
         return static_cast<int64_t>(out.size()) < limit;
       }));
@@ -79,7 +82,7 @@ absl::StatusOr<std::vector<DocumentInfo>> RocksStore::List(const std::string& af
 absl::Status RocksStore::WriteCatalog(Batch& batch, CatalogRecord next, absl::string_view what) {
   ++next.changes;
   PutCatalog(CatalogKey(), EncodeCatalog(CatalogKey(), next), &batch);
-  RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, what));
+  RETURN_IF_ERROR(database_->Write(batch, what));
   catalog_ = next;
   database_->head().SetCatalog(next);
   return absl::OkStatus();
@@ -89,8 +92,7 @@ absl::StatusOr<DocumentInfo> RocksStore::Remove(const std::string& id) {
   MutexLock lock(catalog_mutex_);
   const absl::StatusOr<DocumentInfo> found = Get(id);
   if (!found.ok() && !absl::IsDataLoss(found.status())) return found.status();
-  Batch batch;
-  batch.UseReserve();
+  Batch batch(/*uses_reserve=*/true);
   const std::string key = DocumentKey(id);
   DeleteCatalog(key, &batch);
   CatalogRecord next = catalog_;
@@ -124,10 +126,8 @@ absl::StatusOr<DocumentInfo> RocksStore::ChangeMetadata(const std::string& id,
 
 absl::Status RocksStore::Free(OwnerId owner) {
   MutexLock lock(catalog_mutex_);
-  const auto known = FindOwner(owner);
-  if (!known.ok()) return absl::OkStatus();  // freed before
-  if (known->kind != Kind::kRemoved) return StillInUse(owner);
-  return FreeRecords(owner);
+  if (Is(owner, Kind::kRemoved)) return FreeRecords(owner);
+  return FindOwner(owner).ok() ? StillInUse(owner) : absl::OkStatus();  // freed before
 }
 
 // The mark of removal goes last, after the space is back, so that a crash at any point only means
@@ -139,8 +139,7 @@ absl::Status RocksStore::FreeRecords(OwnerId owner) {
   }
   const std::string begin = OwnerKey(owner);
   const std::string end = OwnerKey(NextOwner(owner));
-  RETURN_IF_ERROR(
-      database_->DropRange(kDocumentFamilies, begin, end, Database::Durability::kSynced));
+  RETURN_IF_ERROR(database_->DropRange(kDocumentFamilies, begin, end));
   cleaner_.Add([this, owner, begin, end](std::atomic<bool>* canceled) -> absl::Status {
     absl::Status compacted;
     for (const Family f : kDocumentFamilies) {
@@ -152,11 +151,10 @@ absl::Status RocksStore::FreeRecords(OwnerId owner) {
     }
     RETURN_IF_ERROR(compacted);
     RETURN_IF_ERROR(database_->Flush());  // the log holds a copy of what was written lately
-    Batch batch;
-    batch.UseReserve();
+    Batch batch(/*uses_reserve=*/true);
     batch.Delete(Family::kCatalog, RemovedKey(owner));
     batch.Delete(Family::kIngests, ResumeKey(owner));
-    return database_->Write(batch, Database::Durability::kSynced, "delete");
+    return database_->Write(batch, "delete");
   });
   return absl::OkStatus();
 }
@@ -177,8 +175,7 @@ absl::Status RocksStore::AbandonIngest(const std::string& id) {
   MutexLock lock(catalog_mutex_);
   if (ingest->done) return NoIngest(id);
   const std::string removed = RemovedKey(owner);
-  Batch batch;
-  batch.UseReserve();
+  Batch batch(/*uses_reserve=*/true);
   batch.Delete(Family::kIngests, IngestKey(id));
   batch.Delete(Family::kIngests, ResumeKey(owner));
   batch.Put(Family::kCatalog, removed, EncodeRemoved(removed, MakeDocument(ingest->state)));
@@ -194,20 +191,17 @@ absl::Status RocksStore::AbandonIngest(const std::string& id) {
 
 absl::Status RocksStore::AbandonDamaged(const std::string& id) {
   MutexLock lock(catalog_mutex_);
-  const std::string what = absl::StrCat("ingest '", id, "'");
+  const std::string what = IngestName(id);
   // One that was begun since the caller looked is not damaged: it is none of this call's.
   const bool begun = [&] {
     ReaderLock owners_lock(owners_mutex_);
     return ingest_ids_.contains(id);
   }();
   const auto record = database_->Get(Family::kIngests, IngestKey(id), what);
-  if (begun || absl::IsNotFound(record.status())) {
-    return NoIngest(id);
-  }
-  Batch batch;
-  batch.UseReserve();
+  if (begun || absl::IsNotFound(record.status())) return NoIngest(id);
+  Batch batch(/*uses_reserve=*/true);
   batch.Delete(Family::kIngests, IngestKey(id));
-  return database_->Write(batch, Database::Durability::kSynced, what);
+  return database_->Write(batch, what);
 }
 
 absl::StatusOr<OwnerId> RocksStore::NewSessionOwner() {
@@ -224,16 +218,13 @@ absl::StatusOr<OwnerId> RocksStore::NewSessionOwner() {
 
 absl::Status RocksStore::PutSessionChunk(ChunkRef ref, const ChunkRecord& chunk) {
   RETURN_IF_ERROR(CheckChunk(chunk, ref.index, 0));
-  const auto known = FindOwner(ref.owner);
-  if (!known.ok() || known->kind != Kind::kSession || ref.index < 0) {
-    return NoSessionFor(ref);
-  }
+  if (!Is(ref.owner, Kind::kSession) || ref.index < 0) return NoSessionFor(ref);
   const std::string key = PieceKey(ref.owner, ref.index);
   const std::string record = EncodeChunk(key, chunk);
   Batch batch;
   batch.Put(Family::kSessions, key, record);
-  RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kNone,
-                                   PieceName("chunk", ref.owner, ref.index)));
+  RETURN_IF_ERROR(
+      database_->Write(batch, PieceName("chunk", ref.owner, ref.index), Durability::kNone));
   WriterLock lock(owners_mutex_);
   const auto found = owners_.find(ref.owner);
   if (found != owners_.end()) found->second.bytes += static_cast<int64_t>(record.size());
@@ -249,9 +240,8 @@ absl::Status RocksStore::FreeSession(OwnerId owner) {
     WriterLock owners_lock(owners_mutex_);
     owners_.erase(owner);
   }
-  constexpr Family kFamily[] = {Family::kSessions};
-  RETURN_IF_ERROR(database_->DropRange(kFamily, OwnerKey(owner), OwnerKey(NextOwner(owner)),
-                                       Database::Durability::kNone));
+  RETURN_IF_ERROR(database_->DropRange(std::array{Family::kSessions}, OwnerKey(owner),
+                                       OwnerKey(NextOwner(owner)), Durability::kNone));
   freed_session_bytes_ += known->bytes;
   ++freed_sessions_;
   MutexLock numbers_lock(numbers_mutex_);
@@ -267,7 +257,5 @@ absl::Status RocksStore::FreeSession(OwnerId owner) {
   }
   return absl::OkStatus();
 }
-
-StoreState RocksStore::state() { return database_->state(); }
 
 }  // namespace recollect::store::rocks

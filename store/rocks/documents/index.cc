@@ -9,26 +9,22 @@ namespace recollect::store::rocks {
 template <typename Write>
 absl::Status RocksStore::WriteToDocument(OwnerId owner, const Write& write) {
   MutexLock lock(catalog_mutex_);
-  const absl::StatusOr<Owner> known = FindOwner(owner);
-  if (!known.ok() || known->kind != Kind::kDocument) return NoDocumentOf(owner);
-  return write();
+  return Is(owner, Kind::kDocument) ? write() : NoDocumentOf(owner);
 }
 
 // While the first piece is missing, there is no index.
 absl::Status RocksStore::PutIndex(OwnerId owner, absl::string_view bytes) {
   if (bytes.empty()) return absl::InvalidArgumentError("an index of 0 bytes");
   RETURN_IF_ERROR(WriteToDocument(owner, [&] {
-    constexpr Family kFamily[] = {Family::kLandmarks};
-    return database_->DropRange(kFamily, PieceKey(owner, kFirstIndexPiece),
-                                OwnerKey(NextOwner(owner)), Database::Durability::kLogged);
+    return database_->DropRange(std::array{Family::kLandmarks}, PieceKey(owner, kFirstIndexPiece),
+                                OwnerKey(NextOwner(owner)), Durability::kLogged);
   }));
   return PutIndexPieces(
       owner, bytes, [&](int64_t i, const std::string& record, const std::string& what) {
         Batch batch;
         batch.Put(Family::kLandmarks, PieceKey(owner, kFirstIndexPiece + i), record);
         return WriteToDocument(owner, [&] {
-          return database_->Write(
-              batch, i == 0 ? Database::Durability::kSynced : Database::Durability::kLogged, what);
+          return database_->Write(batch, what, i == 0 ? Durability::kSynced : Durability::kLogged);
         });
       });
 }

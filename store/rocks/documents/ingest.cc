@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/io/log.h"
 #include "base/status.h"
 #include "store/hash_text.h"
 #include "store/pieces.h"
@@ -38,7 +37,7 @@ absl::StatusOr<IngestProgress> RocksStore::Begin(const IngestProgress& asked) {
     return progress;
   }
   // One that was found damaged when the store was opened must not be written over.
-  const std::string what = absl::StrCat("ingest '", id, "'");
+  const std::string what = IngestName(id);
   if (const auto record = database_->Get(Family::kIngests, key, what); record.ok()) {
     RETURN_IF_ERROR(DecodeIngest(key, *record, what).status());
   } else if (!absl::IsNotFound(record.status()) && !absl::IsDataLoss(record.status())) {
@@ -50,7 +49,7 @@ absl::StatusOr<IngestProgress> RocksStore::Begin(const IngestProgress& asked) {
   ASSIGN_OR_RETURN(progress.owner, NewOwner());
   Batch batch;
   batch.Put(Family::kIngests, key, EncodeIngest(key, state));
-  RETURN_IF_ERROR(database_->Write(batch, Database::Durability::kSynced, what));
+  RETURN_IF_ERROR(database_->Write(batch, what));
   auto ingest = std::make_shared<Ingest>();
   ingest->state = state;
   WriterLock owners_lock(owners_mutex_);
@@ -79,12 +78,13 @@ absl::Status RocksStore::Append(OwnerId owner, int64_t committed,
                                 const typename Pieces::Entries& more, int64_t width, Batch* out) {
   if (more.empty()) return absl::OkStatus();
   const Family family = FamilyOf(Pieces::kKind);
-  const int64_t index = committed / (Pieces::kEntries * width);
-  const int64_t in_last = committed % (Pieces::kEntries * width);
+  const PieceFacts& facts = FactsOf(Pieces::kKind);
+  const int64_t index = committed / (facts.entries * width);
+  const int64_t in_last = committed % (facts.entries * width);
   typename Pieces::Entries joined;
   if (in_last > 0) {
     const std::string key = PieceKey(owner, index);
-    const std::string what = PieceName(Pieces::kName, owner, index);
+    const std::string what = PieceName(facts.name, owner, index);
     ASSIGN_OR_RETURN(const std::string record, database_->Get(family, key, what));
     ASSIGN_OR_RETURN(joined, Pieces::Decode(key, record, what, width));
     if (std::ssize(joined) != in_last) return WrongCount(what, std::ssize(joined), in_last);
@@ -126,8 +126,7 @@ absl::Status RocksStore::PutStatePart(OwnerId owner, int64_t index, absl::string
       PieceKey(owner, progress.first_state_part + StateParts(progress.state_bytes) + index);
   Batch out;
   out.Put(Family::kChunks, key, EncodeState(key, bytes));
-  RETURN_IF_ERROR(database_->Write(out, Database::Durability::kLogged,
-                                   absl::StrCat("ingest '", progress.id, "'")));
+  RETURN_IF_ERROR(database_->Write(out, IngestName(progress.id), Durability::kLogged));
   // All else is as it was, and ListIngests may be reading it.
   ingest->state.put_bytes = next.put_bytes;
   return absl::OkStatus();
@@ -135,13 +134,12 @@ absl::Status RocksStore::PutStatePart(OwnerId owner, int64_t index, absl::string
 
 void RocksStore::DropOldState(const IngestProgress& progress) {
   if (progress.pattern.empty()) return;
-  constexpr Family kFamily[] = {Family::kChunks};
   const OwnerId owner = progress.owner;
   const int64_t first = progress.first_state_part;
   const auto drop = [&](const std::string& begin, const std::string& end) {
-    const absl::Status status =
-        database_->DropRange(kFamily, begin, end, Database::Durability::kLogged);
-    if (!status.ok()) LogWarning("ingest '{}': {}", progress.id, std::string(status.message()));
+    LogIfFailed(
+        Annotate(database_->DropRange(std::array{Family::kChunks}, begin, end, Durability::kLogged),
+                 IngestName(progress.id)));
   };
   if (first > 0) drop(OwnerKey(owner), PieceKey(owner, first));
   drop(PieceKey(owner, first + StateParts(progress.state_bytes)), PieceKey(owner, INT64_MAX));
@@ -155,15 +153,15 @@ absl::Status RocksStore::CommitIngest(OwnerId owner, const IngestBatch& batch) {
   ASSIGN_OR_RETURN(IngestState next, AddBatch(ingest->state, batch, &out));
   const IngestProgress& progress = next.progress;
   // An import is not resumed: nothing is to be found before it is published.
-  auto durability = Database::Durability::kLogged;
+  auto durability = Durability::kLogged;
   if (!ingest->import) {
-    durability = Database::Durability::kSynced;
+    durability = Durability::kSynced;
     const std::string key = IngestKey(progress.id);
     const std::string resume_key = ResumeKey(owner);
     out.Put(Family::kIngests, key, EncodeIngest(key, next));
     out.Put(Family::kIngests, resume_key, EncodeResume(resume_key, progress.resume_state));
   }
-  RETURN_IF_ERROR(database_->Write(out, durability, absl::StrCat("ingest '", progress.id, "'")));
+  RETURN_IF_ERROR(database_->Write(out, IngestName(progress.id), durability));
   next.progress.resume_state.clear();
   WriterLock owners_lock(owners_mutex_);
   owners_.at(owner) = Owner(Kind::kIngest, progress);
@@ -205,7 +203,7 @@ absl::StatusOr<DocumentInfo> RocksStore::PublishIngest(OwnerId owner, const Inge
   ASSIGN_OR_RETURN(const std::string sha256, TextSha256(*this, ingest->state.progress, last.text));
   Batch out;
   ASSIGN_OR_RETURN(const IngestState next, AddBatch(ingest->state, last, &out));
-  DocumentInfo info = MakeDocument(next, sha256, UnixMillis());
+  DocumentInfo info = MakeDocument(next, sha256);
   MutexLock catalog_lock(catalog_mutex_);
   if (ingest->import) {
     RETURN_IF_ERROR(CheckAbsent(next.progress));
@@ -231,6 +229,48 @@ absl::StatusOr<DocumentInfo> RocksStore::PublishIngest(OwnerId owner, const Inge
     });
   }
   return info;
+}
+
+// Imports are written as ingests are, but without a record that somebody could resume. Their owner
+// is marked as removed until they are published.
+absl::Status RocksStore::CheckAbsent(const IngestProgress& asked) {
+  RETURN_IF_ERROR(CheckBegins(Get(asked.id), asked));
+  ReaderLock lock(owners_mutex_);
+  return ingest_ids_.contains(asked.id) ? IsBeingIngested(asked.id) : absl::OkStatus();
+}
+
+absl::StatusOr<OwnerId> RocksStore::BeginImport(const DocumentInfo& document) {
+  RETURN_IF_ERROR(CheckDocumentId(document.id));
+  MutexLock lock(catalog_mutex_);
+  IngestProgress asked =
+      AskedIngest(document.id, document.fingerprint, document.from_tokens, document.pattern);
+  RETURN_IF_ERROR(CheckAbsent(asked));
+  ASSIGN_OR_RETURN(asked.owner, NewOwner());
+  auto import = std::make_shared<Ingest>();
+  import->import = true;
+  import->state.progress = asked;
+  const OwnerId owner = asked.owner;
+  const std::string removed = RemovedKey(owner);
+  Batch batch;
+  batch.Put(Family::kCatalog, removed, EncodeRemoved(removed, MakeDocument(import->state)));
+  RETURN_IF_ERROR(database_->Write(batch, absl::StrCat("import of '", document.id, "'")));
+  WriterLock owners_lock(owners_mutex_);
+  owners_.emplace(owner, Owner(Kind::kIngest, {}));
+  ingests_.emplace(owner, std::move(import));
+  return owner;
+}
+
+absl::Status RocksStore::AbandonImport(OwnerId owner) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<Ingest> import, FindIngest(owner));
+  MutexLock import_lock(import->mutex);
+  MutexLock lock(catalog_mutex_);
+  if (import->done || !import->import) return ImportHasEnded();
+  {
+    WriterLock owners_lock(owners_mutex_);
+    import->done = true;
+    ingests_.erase(owner);
+  }
+  return FreeRecords(owner);
 }
 
 }  // namespace recollect::store::rocks

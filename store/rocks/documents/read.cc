@@ -11,113 +11,70 @@
 #include "store/rocks/documents/store_impl.h"
 
 namespace recollect::store::rocks {
-template <typename Decode, typename Take>
-absl::Status RocksStore::ReadPieces(const Run& run, OwnerId owner, int64_t begin, int64_t end,
-                                    const Decode& decode, const Take& take) {
+absl::Status RocksStore::ReadPieces(OwnerId owner, EntryKind kind, int64_t begin, int64_t end,
+                                    const TakePiece& take) {
   // Bounded, so that a long range needs no second copy of itself.
   constexpr int64_t kAtOnce = 16;
-  const int64_t last = (end - 1) / run.size + 1;
-  for (int64_t at = begin / run.size; at < last; at += kAtOnce) {
+  ASSIGN_OR_RETURN(const Owner known, FindOwner(owner));
+  const PieceFacts& facts = FactsOf(kind);
+  const int64_t size = facts.entries, entries = known.*facts.size;
+  RETURN_IF_ERROR(CheckRange(facts.range, begin, end, entries));
+  if (begin == end) return absl::OkStatus();
+  const int64_t last = (end - 1) / size + 1;
+  for (int64_t at = begin / size; at < last; at += kAtOnce) {
     std::vector<std::string> keys;
     for (int64_t i = at; i < std::min(last, at + kAtOnce); ++i) keys.push_back(PieceKey(owner, i));
     absl::Status result;
     const auto visit = [&](size_t i, const rocksdb::Status& status, absl::string_view record) {
       if (!result.ok()) return;
-      const int64_t index = at + static_cast<int64_t>(i);
-      const std::string what = PieceName(run.kind, owner, index);
-      const auto read = [&]() -> absl::Status {
-        if (status.IsNotFound()) return Missing(what);
-        if (!status.ok()) return FromRocks(status, what);
-        ASSIGN_OR_RETURN(auto piece, decode(keys[i], record, what));
-        // More than expected is fine: a commit may have come between.
-        const int64_t first = index * run.size;
-        const int64_t expected = std::min(run.size, run.entries - first);
-        if (CountOf(piece) < expected) return WrongCount(what, CountOf(piece), expected);
-        return take(piece, first, what);
-      };
-      result = read();
+      const int64_t index = at + static_cast<int64_t>(i), first = index * size;
+      const std::string name = PieceName(facts.name, owner, index);
+      // More than expected is fine: a commit may have come between.
+      result =
+          status.IsNotFound() ? Missing(name)
+          : !status.ok()
+              ? FromRocks(status, name)
+              : take({keys[i], name, record, first, std::min(size, entries - first), INT64_MAX});
     };
-    RETURN_IF_ERROR(OfDocument(owner, Guarded(run.kind, [&]() -> absl::Status {
-                                 database_->MultiGet(run.family, keys, visit);
+    RETURN_IF_ERROR(OfDocument(owner, Guarded(facts.name, [&]() -> absl::Status {
+                                 database_->MultiGet(FamilyOf(kind), keys, visit);
                                  return result;
                                })));
   }
   return absl::OkStatus();
 }
 
-template <typename Pieces>
-absl::StatusOr<typename Pieces::Entries> RocksStore::ReadEntries(OwnerId owner, int64_t begin,
-                                                                 int64_t end) {
-  ASSIGN_OR_RETURN(const Owner known, FindOwner(owner));
-  const Run run{FamilyOf(Pieces::kKind), Pieces::kName, Pieces::kEntries, Pieces::SizeIn(known)};
-  const auto decode = [](absl::string_view key, absl::string_view record, absl::string_view what) {
-    return Pieces::Decode(key, record, what, 1);
-  };
-  return Join<Pieces>(known, begin, end, [&](const auto& take) {
-    return ReadPieces(run, owner, begin, end, decode, take);
-  });
-}
-
-absl::StatusOr<std::string> RocksStore::ReadText(OwnerId owner, int64_t begin, int64_t end) {
-  return ReadEntries<TextPieces>(owner, begin, end);
-}
-
-absl::StatusOr<std::vector<int32_t>> RocksStore::ReadTokens(OwnerId owner, int64_t begin,
-                                                            int64_t end) {
-  return ReadEntries<TokenPieces>(owner, begin, end);
-}
-
-absl::StatusOr<std::vector<Bf16>> RocksStore::ReadLandmarkKeyRange(OwnerId owner, int64_t begin,
-                                                                   int64_t end, int64_t d_k) {
-  ASSIGN_OR_RETURN(const Owner known, FindOwner(owner));
-  RETURN_IF_ERROR(CheckRange(KeyPieces::kRange, begin, end, known.chunks));
-  std::vector<Bf16> out(static_cast<size_t>((end - begin) * std::max<int64_t>(d_k, 0)));
-  if (begin == end) return out;
-  RETURN_IF_ERROR(ReadSegments(owner, known.chunks, begin, end, d_k, out.data()));
-  return out;
-}
-
 // Each thread has its own segments.
 absl::Status RocksStore::FillLandmarkKeys(OwnerId owner, int64_t chunks, int64_t d_k, Bf16* keys) {
   ASSIGN_OR_RETURN(const Owner known, FindOwner(owner));
-  RETURN_IF_ERROR(CheckRange(KeyPieces::kRange, 0, chunks, known.chunks));
+  RETURN_IF_ERROR(CheckRange("chunk", 0, chunks, known.chunks));
   const int64_t segments = (chunks + kSegmentKeys - 1) / kSegmentKeys;
   std::vector<absl::Status> read(static_cast<size_t>(segments));
   std::atomic<bool> failed{false};
   read_pool_.ParallelFor(segments, [&](int64_t i, int) {
     if (failed) return;
-    const int64_t begin = i * kSegmentKeys;
+    const int64_t begin = i * kSegmentKeys, end = std::min(begin + kSegmentKeys, chunks);
     absl::Status& status = read[static_cast<size_t>(i)];
-    status = ReadSegments(owner, known.chunks, begin, std::min(begin + kSegmentKeys, chunks), d_k,
-                          keys + begin * d_k);
+    status = ReadPieces(owner, EntryKind::kKeys, begin, end, [&](const PieceRecord& piece) {
+      return CopyKeys(piece, begin, end, d_k, keys + begin * d_k);
+    });
     if (!status.ok()) failed = true;
   });
   for (const absl::Status& status : read) RETURN_IF_ERROR(status);
   return absl::OkStatus();
 }
 
-absl::Status RocksStore::ReadSegments(OwnerId owner, int64_t chunks, int64_t begin, int64_t end,
-                                      int64_t d_k, Bf16* keys) {
-  return ReadPieces({Family::kLandmarks, KeyPieces::kName, kSegmentKeys, chunks}, owner, begin, end,
-                    ViewLandmarks, CopyKeys(begin, end, d_k, keys));
-}
-
 absl::StatusOr<std::string> RocksStore::ReadStatePart(OwnerId owner, int64_t index) {
   ASSIGN_OR_RETURN(const Owner known, FindOwner(owner));
   RETURN_IF_ERROR(CheckRange("state part", index, index + 1, StateParts(known.state_bytes)));
-  std::string out;
-  // The parts of earlier states, which are gone, count as full ones.
-  const int64_t first = known.first_state_part * kStatePartBytes;
-  const int64_t begin = first + index * kStatePartBytes, end = first + known.state_bytes;
-  const auto take = [&](std::string& part, int64_t, absl::string_view what) {
-    const int64_t expected = std::min(kStatePartBytes, end - begin);
-    if (std::ssize(part) != expected) return WrongCount(what, std::ssize(part), expected);
-    out = std::move(part);
-    return absl::OkStatus();
-  };
-  RETURN_IF_ERROR(ReadPieces({Family::kChunks, "state part", kStatePartBytes, end}, owner, begin,
-                             begin + 1, DecodeState, take));
-  return out;
+  const int64_t number = known.first_state_part + index;
+  const std::string key = PieceKey(owner, number);
+  const std::string what = PieceName("state part", owner, number);
+  absl::StatusOr<std::string> part = database_->Get(Family::kChunks, key, what);
+  if (absl::IsNotFound(part.status())) part = Missing(what);
+  if (part.ok()) part = DecodeStatePart(key, std::string(*part), what, index, known.state_bytes);
+  if (!part.ok()) return OfDocument(owner, part.status());
+  return part;
 }
 
 std::vector<absl::StatusOr<ChunkRecord>> RocksStore::ReadChunks(std::span<const ChunkRef> refs) {

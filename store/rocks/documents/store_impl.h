@@ -1,8 +1,8 @@
 // The class behind OpenRocksStore, for its own .cc files and its tests.
 //
-// Six files: rocks_store.cc opens; documents.cc keeps the catalog and sessions' chunks, and frees;
-// ingest.cc writes documents, import.cc begins and abandons those made elsewhere; read.cc reads by
-// owner; index.cc keeps indexes.
+// Five files: rocks_store.cc opens; documents.cc keeps the catalog and sessions' chunks, and frees;
+// ingest.cc writes documents, also those made elsewhere; read.cc reads by owner; index.cc keeps
+// indexes.
 #ifndef RECOLLECT_STORE_ROCKS_DOCUMENTS_STORE_IMPL_H_
 #define RECOLLECT_STORE_ROCKS_DOCUMENTS_STORE_IMPL_H_
 
@@ -43,7 +43,7 @@ inline Family FamilyOf(EntryKind kind) {
 inline constexpr int kReadThreads = 4;
 inline constexpr int64_t kMinReads = 4;  // of one thread
 
-class RocksStore final : public DocumentStore {
+class RocksStore final : public PieceStore {
  public:
   // `env` null: the system's; otherwise outlives the store (tests make the disk fail with it).
   static absl::StatusOr<std::unique_ptr<DocumentStore>> Open(const RocksOptions& options,
@@ -65,13 +65,8 @@ class RocksStore final : public DocumentStore {
   absl::StatusOr<OwnerId> BeginImport(const DocumentInfo& document) override;
   absl::Status AbandonImport(OwnerId owner) override;
 
-  absl::StatusOr<std::vector<Bf16>> ReadLandmarkKeyRange(OwnerId owner, int64_t begin, int64_t end,
-                                                         int64_t d_k) override;
   absl::Status FillLandmarkKeys(OwnerId owner, int64_t chunks, int64_t d_k, Bf16* keys) override;
   std::vector<absl::StatusOr<ChunkRecord>> ReadChunks(std::span<const ChunkRef> refs) override;
-  absl::StatusOr<std::string> ReadText(OwnerId owner, int64_t begin, int64_t end) override;
-  absl::StatusOr<std::vector<int32_t>> ReadTokens(OwnerId owner, int64_t begin,
-                                                  int64_t end) override;
   absl::StatusOr<std::string> ReadStatePart(OwnerId owner, int64_t index) override;
   absl::StatusOr<std::string> ReadAppendPoint(OwnerId owner) override;
 
@@ -87,7 +82,7 @@ class RocksStore final : public DocumentStore {
   }
   absl::StatusOr<std::vector<BackupInfo>> ListBackups(const std::string& directory) override;
 
-  StoreState state() override;
+  StoreState state() override { return database_->state(); }
 
   absl::Status FlushForTest() { return database_->Flush(); }
   absl::Status CompactForTest(Family family) {
@@ -137,9 +132,7 @@ class RocksStore final : public DocumentStore {
   absl::StatusOr<OwnerId> NewOwner();
   absl::StatusOr<OwnerId> NewOwnerLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(numbers_mutex_);
   absl::StatusOr<Owner> FindOwner(OwnerId owner) const;
-  // Returns false for a document whose publication failed, but was found in the log when the
-  // database was opened again.
-  bool IsPublished(const DocumentInfo& info) const;
+  bool Is(OwnerId owner, Kind kind) const;
   // Adds the document's name to DATA_LOSS; any other status is returned unchanged.
   absl::Status OfDocument(OwnerId owner, const absl::Status& status) const;
   absl::Status FreeRecords(OwnerId owner);
@@ -151,12 +144,10 @@ class RocksStore final : public DocumentStore {
   // opened.
   absl::Status AbandonDamaged(const std::string& id);
 
-  // import.cc
+  // ingest.cc
   // Returns ALREADY_EXISTS if a document of that id is published or being ingested.
   absl::Status CheckAbsent(const IngestProgress& asked)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(catalog_mutex_);
-
-  // ingest.cc
   // Puts the document with its last batch's metadata into the catalog, in place of the document
   // that a refresh replaces.
   absl::Status PutDocument(const IngestProgress& progress, const IngestBatch& last,
@@ -179,23 +170,8 @@ class RocksStore final : public DocumentStore {
   absl::Status WriteToDocument(OwnerId owner, const Write& write);
 
   // read.cc
-  // Where pieces of one kind are, and how many of `size` entries each has, but for the last.
-  struct Run {
-    Family family;
-    const char* kind;
-    int64_t size;
-    int64_t entries;  // of all
-  };
-  // Calls take(piece, first, name) for the pieces with entries [begin, end) of an owner, in order;
-  // `first` is the number of a piece's first entry. REQUIRES: begin < end.
-  template <typename Decode, typename Take>
-  absl::Status ReadPieces(const Run& run, OwnerId owner, int64_t begin, int64_t end,
-                          const Decode& decode, const Take& take);
-  template <typename Pieces>
-  absl::StatusOr<typename Pieces::Entries> ReadEntries(OwnerId owner, int64_t begin, int64_t end);
-  // Reads keys[end - begin, d_k] of an owner with `chunks` chunks. REQUIRES: begin < end.
-  absl::Status ReadSegments(OwnerId owner, int64_t chunks, int64_t begin, int64_t end, int64_t d_k,
-                            Bf16* keys);
+  absl::Status ReadPieces(OwnerId owner, EntryKind kind, int64_t begin, int64_t end,
+                          const TakePiece& take) override;
 
   const std::unique_ptr<Database> database_;
 

@@ -17,12 +17,30 @@ using nlohmann::json;
 
 constexpr int64_t kPage = 1024;  // documents read at once
 
-enum class Type { kEq, kNe, kGt, kGte, kLt, kLte, kIn, kNin, kAnd, kOr };
+// Of a document's value beside the filter's. Unordered: they are of different types, or the
+// document has none.
+using Order = std::partial_ordering;
 
-constexpr std::pair<absl::string_view, Type> kTypes[] = {
-    {"eq", Type::kEq},   {"ne", Type::kNe},   {"gt", Type::kGt}, {"gte", Type::kGte},
-    {"lt", Type::kLt},   {"lte", Type::kLte}, {"in", Type::kIn}, {"nin", Type::kNin},
-    {"and", Type::kAnd}, {"or", Type::kOr},
+enum class Form { kComparison, kIn, kNin, kAnd, kOr };
+
+struct Type {
+  absl::string_view name;
+  Form form;
+  bool (*holds)(Order) = nullptr;  // of a comparison, like the next
+  bool takes_booleans = false;
+};
+
+constexpr Type kTypes[] = {
+    {"eq", Form::kComparison, [](Order order) { return order == 0; }, true},
+    {"ne", Form::kComparison, [](Order order) { return order != 0; }, true},
+    {"gt", Form::kComparison, [](Order order) { return order > 0; }},
+    {"gte", Form::kComparison, [](Order order) { return order >= 0; }},
+    {"lt", Form::kComparison, [](Order order) { return order < 0; }},
+    {"lte", Form::kComparison, [](Order order) { return order <= 0; }},
+    {"in", Form::kIn},
+    {"nin", Form::kNin},
+    {"and", Form::kAnd},
+    {"or", Form::kOr},
 };
 
 absl::Status Bad(absl::string_view place, absl::string_view is, absl::string_view expected) {
@@ -42,57 +60,35 @@ std::weak_ordering CompareNumbers(const json& a, const json& b) {
   return a.get<int64_t>() <=> b.get<int64_t>();
 }
 
-// Unordered: of different types.
-std::partial_ordering Compare(const json& a, const json& b) {
+Order Compare(const json& a, const json& b) {
   if (a.is_number() && b.is_number()) return CompareNumbers(a, b);
   if (a.is_string() && b.is_string()) {
     return a.get_ref<const std::string&>() <=> b.get_ref<const std::string&>();
   }
   if (a.is_boolean() && b.is_boolean()) return a.get<bool>() <=> b.get<bool>();
-  return std::partial_ordering::unordered;
-}
-
-bool IsOneOf(const json& found, const json& list) {
-  return std::any_of(list.begin(), list.end(),
-                     [&](const json& value) { return Compare(found, value) == 0; });
+  return Order::unordered;
 }
 
 }  // namespace
 
 struct MetadataFilter::Node {
-  Type type{};
+  const Type* type = nullptr;
   std::string key;
   json value;                 // of in and nin a list
   std::vector<Node> filters;  // of and, or
 
   bool Matches(const json& metadata) const {
     const auto matches = [&](const Node& filter) { return filter.Matches(metadata); };
-    if (type == Type::kAnd) return std::all_of(filters.begin(), filters.end(), matches);
-    if (type == Type::kOr) return std::any_of(filters.begin(), filters.end(), matches);
+    if (type->form == Form::kAnd) return std::all_of(filters.begin(), filters.end(), matches);
+    if (type->form == Form::kOr) return std::any_of(filters.begin(), filters.end(), matches);
     const auto found = metadata.find(key);
-    if (found == metadata.end()) return type == Type::kNe || type == Type::kNin;
-    switch (type) {
-      case Type::kEq:
-        return Compare(*found, value) == 0;
-      case Type::kNe:
-        return Compare(*found, value) != 0;
-      case Type::kGt:
-        return Compare(*found, value) > 0;
-      case Type::kGte:
-        return Compare(*found, value) >= 0;
-      case Type::kLt:
-        return Compare(*found, value) < 0;
-      case Type::kLte:
-        return Compare(*found, value) <= 0;
-      case Type::kIn:
-        return IsOneOf(*found, value);
-      case Type::kNin:
-        return !IsOneOf(*found, value);
-      case Type::kAnd:
-      case Type::kOr:
-        break;
-    }
-    return false;
+    const auto order = [&](const json& other) {
+      return found == metadata.end() ? Order::unordered : Compare(*found, other);
+    };
+    if (type->form == Form::kComparison) return type->holds(order(value));
+    const bool listed =
+        std::any_of(value.begin(), value.end(), [&](const json& one) { return order(one) == 0; });
+    return listed == (type->form == Form::kIn);
   }
 };
 
@@ -117,12 +113,12 @@ absl::StatusOr<std::string> TakeString(json& object, const char* name, const std
   return Bad(absl::StrCat(place, ".", name), value.type_name(), "a string");
 }
 
-absl::StatusOr<Type> TakeType(json& object, const std::string& place) {
+absl::StatusOr<const Type*> TakeType(json& object, const std::string& place) {
   ASSIGN_OR_RETURN(const std::string name, TakeString(object, "type", place));
   std::string known;
-  for (const auto& [type_name, type] : kTypes) {
-    if (name == type_name) return type;
-    absl::StrAppend(&known, known.empty() ? "one of " : ", ", type_name);
+  for (const Type& type : kTypes) {
+    if (name == type.name) return &type;
+    absl::StrAppend(&known, known.empty() ? "one of " : ", ", type.name);
   }
   return Bad(absl::StrCat(place, ".type"), ShownInMessage(name), known);
 }
@@ -154,9 +150,8 @@ absl::Status TakeComparison(json& object, const std::string& place, Node& node) 
   ASSIGN_OR_RETURN(node.key, TakeString(object, "key", place));
   ASSIGN_OR_RETURN(node.value, Take(object, "value", place));
   const std::string name = absl::StrCat(place, ".value");
-  if (node.type != Type::kIn && node.type != Type::kNin) {
-    const bool orders = node.type != Type::kEq && node.type != Type::kNe;
-    return CheckFilterValue(name, node.value, !orders);
+  if (node.type->form == Form::kComparison) {
+    return CheckFilterValue(name, node.value, node.type->takes_booleans);
   }
   if (!node.value.is_array()) return Bad(name, node.value.type_name(), "a list of values");
   for (size_t i = 0; i < node.value.size(); ++i) {
@@ -173,7 +168,7 @@ absl::StatusOr<Node> ParseNode(json object, const std::string& place, int64_t de
   if (!object.is_object()) return Bad(place, object.type_name(), "an object");
   Node node;
   ASSIGN_OR_RETURN(node.type, TakeType(object, place));
-  const bool compound = node.type == Type::kAnd || node.type == Type::kOr;
+  const bool compound = node.type->form == Form::kAnd || node.type->form == Form::kOr;
   RETURN_IF_ERROR(compound ? TakeFilters(object, place, depth, node)
                            : TakeComparison(object, place, node));
   if (object.empty()) return node;

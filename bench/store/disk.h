@@ -1,5 +1,5 @@
-// Helpers of the store's benchmarks: files out of the page cache, percentiles, the disk's own
-// speed.
+// Helpers of the store's benchmarks: what they write and read, files out of the page cache,
+// percentiles, the disk's own speed.
 #ifndef RECOLLECT_BENCH_STORE_DISK_H_
 #define RECOLLECT_BENCH_STORE_DISK_H_
 
@@ -10,10 +10,57 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "base/check.h"
+#include "store/document_store.h"
+
 namespace recollect::bench {
+
+constexpr int64_t kWidth = 256;  // of the shipped model: 63 x 256 bf16 are 32 256 bytes
+
+template <typename T>
+T Checked(absl::StatusOr<T> value) {
+  RECOLLECT_CHECK(value.ok());
+  return *std::move(value);
+}
+
+// Returns the chunk of that number, with made-up states.
+inline store::ChunkRecord MakeChunk(int64_t index) {
+  store::ChunkRecord chunk;
+  chunk.rows = kChunkTokens;
+  chunk.states.resize(static_cast<size_t>(chunk.rows * kWidth));
+  std::mt19937_64 random(static_cast<uint64_t>(index));
+  for (size_t i = 0; i + 4 <= chunk.states.size(); i += 4) {
+    const uint64_t bits = random();
+    for (size_t k = 0; k < 4; ++k) chunk.states[i + k].bits = static_cast<uint16_t>(bits >> 16 * k);
+  }
+  return chunk;
+}
+
+// Returns chunks [begin, end) with keys of `key_width` numbers, their tokens, and text.
+inline store::IngestBatch MakeBatch(int64_t begin, int64_t end, int64_t key_width) {
+  store::IngestBatch batch;
+  for (int64_t i = begin; i < end; ++i) batch.chunks.push_back(MakeChunk(i));
+  batch.landmark_keys.resize(batch.chunks.size() * static_cast<size_t>(key_width));
+  batch.tokens.resize(batch.chunks.size() * kChunkTokens);
+  batch.text.assign(batch.chunks.size() * 250, 'x');
+  return batch;
+}
+
+inline std::vector<ChunkRef> RandomChunks(const store::DocumentInfo& info, int64_t count,
+                                          std::mt19937_64& random) {
+  std::vector<ChunkRef> refs;
+  for (int64_t i = 0; i < count; ++i) {
+    refs.push_back(
+        {info.owner, static_cast<int64_t>(random() % static_cast<uint64_t>(info.chunks))});
+  }
+  return refs;
+}
 
 inline double Seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();

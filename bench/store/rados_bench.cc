@@ -19,7 +19,6 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/check.h"
 #include "bench/store/disk.h"
 #include "store/format.h"
 #include "store/rados/pool.h"
@@ -31,7 +30,6 @@
 namespace recollect::bench {
 namespace {
 
-constexpr int64_t kWidth = 256;  // of the shipped model: 63 x 256 bf16 are 32 256 bytes
 constexpr int64_t kKeyWidth = 64;
 constexpr int64_t kCommitChunks = 260;  // of 16 384 tokens
 
@@ -51,29 +49,8 @@ using Open = std::function<std::unique_ptr<store::DocumentStore>()>;
 std::unique_ptr<store::DocumentStore> OpenRados(const store::RadosOptions& options,
                                                 const std::string& cache_directory) {
   std::unique_ptr<store::RecordCache> cache;
-  if (!cache_directory.empty()) {
-    auto opened = store::OpenRocksCache({cache_directory});
-    RECOLLECT_CHECK(opened.ok());
-    cache = *std::move(opened);
-  }
-  auto store = store::OpenRadosStore(options, std::move(cache));
-  RECOLLECT_CHECK(store.ok());
-  return *std::move(store);
-}
-
-store::IngestBatch MakeBatch(int64_t chunks, std::mt19937_64& random) {
-  store::IngestBatch batch;
-  for (int64_t i = 0; i < chunks; ++i) {
-    store::ChunkRecord& chunk = batch.chunks.emplace_back();
-    chunk.rows = kChunkTokens;
-    chunk.states.resize(kChunkTokens * kWidth);
-    for (Bf16& x : chunk.states) x.bits = static_cast<uint16_t>(random());
-  }
-  batch.landmark_keys.resize(batch.chunks.size() * kKeyWidth);
-  batch.tokens.resize(batch.chunks.size() * kChunkTokens);
-  batch.text.assign(batch.chunks.size() * 180, 'x');
-  batch.resume_state.assign(100'000, 's');
-  return batch;
+  if (!cache_directory.empty()) cache = Checked(store::OpenRocksCache({cache_directory}));
+  return Checked(store::OpenRadosStore(options, std::move(cache)));
 }
 
 // Reads of `batch` random chunks each, in milliseconds.
@@ -82,11 +59,7 @@ std::vector<double> Reads(store::DocumentStore& store, const store::DocumentInfo
   std::mt19937_64 random(seed);
   std::vector<double> out;
   for (int64_t i = 0; i < flags.reads; ++i) {
-    std::vector<ChunkRef> refs;
-    for (int64_t k = 0; k < flags.batch; ++k) {
-      refs.push_back(
-          {info.owner, static_cast<int64_t>(random() % static_cast<uint64_t>(info.chunks))});
-    }
+    const std::vector<ChunkRef> refs = RandomChunks(info, flags.batch, random);
     const double start = Seconds();
     for (const auto& chunk : store.ReadChunks(refs)) RECOLLECT_CHECK(chunk.ok());
     out.push_back(Milliseconds(Seconds() - start));
@@ -106,33 +79,31 @@ void PrintRow(const std::string& name, const std::vector<double>& commits, doubl
 void Run(const std::string& name, const std::string& id, const Flags& flags, const Open& open,
          const std::function<void()>& cold) {
   auto store = open();
-  const auto progress = store->BeginIngest(id, "bench", false, "");
-  RECOLLECT_CHECK(progress.ok());
-  std::mt19937_64 random(1);
+  const auto progress = Checked(store->BeginIngest(id, "bench", false, ""));
   std::vector<double> commits;
   double total = 0;
   for (int64_t at = 0; at < flags.chunks; at += kCommitChunks) {
-    const store::IngestBatch batch = MakeBatch(std::min(kCommitChunks, flags.chunks - at), random);
+    store::IngestBatch batch = MakeBatch(at, std::min(flags.chunks, at + kCommitChunks), kKeyWidth);
+    batch.resume_state.assign(100'000, 's');
     const double start = Seconds();
-    RECOLLECT_CHECK(store->CommitIngest(progress->owner, batch).ok());
+    RECOLLECT_CHECK(store->CommitIngest(progress.owner, batch).ok());
     total += Seconds() - start;
     commits.push_back(Milliseconds(Seconds() - start));
   }
-  const auto info = store->PublishIngest(progress->owner, store::IngestBatch());
-  RECOLLECT_CHECK(info.ok());
+  const auto info = Checked(store->PublishIngest(progress.owner, store::IngestBatch()));
   store.reset();
   cold();
   store = open();  // knows nothing
   const double mount = Seconds();
-  RECOLLECT_CHECK(store->ReadLandmarkKeys(info->owner, info->chunks, kKeyWidth).ok());
+  RECOLLECT_CHECK(store->ReadLandmarkKeys(info.owner, info.chunks, kKeyWidth).ok());
   const double keys_ms = Milliseconds(Seconds() - mount);
-  const std::vector<double> reads = Reads(*store, *info, flags, 2);
-  PrintRow(name, commits, static_cast<double>(info->stored_bytes) / total / 1e6, keys_ms, reads);
+  const std::vector<double> reads = Reads(*store, info, flags, 2);
+  PrintRow(name, commits, static_cast<double>(info.stored_bytes) / total / 1e6, keys_ms, reads);
   if (store->state().cache_budget_bytes == 0) return;
   store.reset();
   cold();
   store = open();
-  const std::vector<double> again = Reads(*store, *info, flags, 2);
+  const std::vector<double> again = Reads(*store, info, flags, 2);
   const store::StoreState state = store->state();
   const double hits = static_cast<double>(state.cache_hits) /
                       static_cast<double>(state.cache_hits + state.cache_misses);
@@ -141,14 +112,11 @@ void Run(const std::string& name, const std::string& id, const Flags& flags, con
 
 // Entries of documents that nobody reads, put into the catalog directly.
 void Catalog(const store::RadosOptions& options, const Flags& flags) {
-  auto store = store::OpenRadosStore(options);
-  RECOLLECT_CHECK(store.ok());
-  const auto pool = store::rados::Pool::Connect(options);
-  RECOLLECT_CHECK(pool.ok());
+  const auto store = Checked(store::OpenRadosStore(options));
+  const auto pool = Checked(store::rados::Pool::Connect(options));
   constexpr int64_t kPage = 1000;
   for (int64_t at = 0; at < flags.documents; at += kPage) {
-    store::rados::Change change;
-    change.create = true;
+    store::rados::Change change{.create = true};
     for (int64_t i = at; i < std::min(flags.documents, at + kPage); ++i) {
       store::DocumentInfo info;
       info.id = absl::StrCat("document ", i);
@@ -157,7 +125,7 @@ void Catalog(const store::RadosOptions& options, const Flags& flags) {
       const std::string key = store::DocumentKey(info.id);
       change.set[key] = store::EncodeDocument(key, info);
     }
-    RECOLLECT_CHECK((*pool)->Apply(store::rados::kCatalogObject, change, "bench").ok());
+    RECOLLECT_CHECK(pool->Apply(store::rados::kCatalogObject, change, "bench").ok());
   }
   std::vector<double> pages;
   std::string after;
@@ -165,12 +133,11 @@ void Catalog(const store::RadosOptions& options, const Flags& flags) {
   const double start = Seconds();
   while (true) {
     const double begin = Seconds();
-    const auto page = (*store)->List(after, kPage);
-    RECOLLECT_CHECK(page.ok());
+    const auto page = Checked(store->List(after, kPage));
     pages.push_back(Seconds() - begin);
-    if (page->empty()) break;
-    listed += static_cast<int64_t>(page->size());
-    after = page->back().id;
+    if (page.empty()) break;
+    listed += std::ssize(page);
+    after = page.back().id;
   }
   const double total = Seconds() - start;
   std::vector<double> gets;
@@ -178,7 +145,7 @@ void Catalog(const store::RadosOptions& options, const Flags& flags) {
   for (int i = 0; i < 200; ++i) {
     const double begin = Seconds();
     const auto id = random() % static_cast<uint64_t>(flags.documents);
-    RECOLLECT_CHECK((*store)->Get(absl::StrCat("document ", id)).ok());
+    RECOLLECT_CHECK(store->Get(absl::StrCat("document ", id)).ok());
     gets.push_back(Seconds() - begin);
   }
   std::printf(
@@ -204,25 +171,17 @@ int Main(const Flags& flags) {
               "read p50", "p99 ms");
   for (int64_t round = 0; round < flags.rounds; ++round) {
     const std::string id = absl::StrCat("bench", round);
+    const Open rados = [&] { return OpenRados(*options, ""); };
     for (const int64_t kib : {64, 256, 1024, 4096}) {
       options->object_bytes = kib << 10;
       options->name_space = absl::StrCat(run, "-", kib);
-      Run(
-          absl::StrCat("RADOS ", kib, " KiB"), id, flags, [&] { return OpenRados(*options, ""); },
-          cold);
+      Run(absl::StrCat("RADOS ", kib, " KiB"), id, flags, rados, cold);
     }
     options->object_bytes = store::RadosOptions().object_bytes;
-    Run(
-        "RADOS, cache", absl::StrCat(id, "c"), flags, [&] { return OpenRados(*options, cache); },
-        cold);
-    Run(
-        "RocksDB", id, flags,
-        [&] {
-          auto store = store::OpenRocksStore({.directory = rocks});
-          RECOLLECT_CHECK(store.ok());
-          return *std::move(store);
-        },
-        cold);
+    const Open cached = [&] { return OpenRados(*options, cache); };
+    Run("RADOS, cache", absl::StrCat(id, "c"), flags, cached, cold);
+    const Open on_disk = [&] { return Checked(store::OpenRocksStore({.directory = rocks})); };
+    Run("RocksDB", id, flags, on_disk, cold);
   }
   options->name_space = run;
   Catalog(*options, flags);

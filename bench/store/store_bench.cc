@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "CLI/CLI.hpp"
-#include "base/check.h"
 #include "bench/store/disk.h"
 #include "nlohmann/json.hpp"
 #include "store/rocks/rocks_store.h"
@@ -18,7 +17,6 @@
 namespace recollect::bench {
 namespace {
 
-constexpr int64_t kWidth = 256;  // of the shipped model: 63 x 256 bf16 are 32 256 bytes
 constexpr int64_t kKeyWidth = 128;
 constexpr int kCommitChunks = 64;
 
@@ -30,64 +28,41 @@ struct Flags {
   int64_t reads = 400;
 };
 
-store::ChunkRecord MakeChunk(int64_t index) {
-  store::ChunkRecord chunk;
-  chunk.rows = kChunkTokens;
-  chunk.states.resize(static_cast<size_t>(chunk.rows * kWidth));
-  std::mt19937_64 random(static_cast<uint64_t>(index));
-  for (size_t i = 0; i + 4 <= chunk.states.size(); i += 4) {
-    const uint64_t bits = random();
-    for (size_t k = 0; k < 4; ++k) chunk.states[i + k].bits = static_cast<uint16_t>(bits >> 16 * k);
-  }
-  return chunk;
-}
-
 store::DocumentInfo Fill(store::DocumentStore& store, const Flags& flags, nlohmann::json* out) {
-  const auto progress = store.BeginIngest("bench", "bench", false, "");
-  RECOLLECT_CHECK(progress.ok());
+  const auto progress = Checked(store.BeginIngest("bench", "bench", false, ""));
   std::vector<double> times;
   double bytes = 0;
   for (int64_t at = 0; at < flags.chunks; at += kCommitChunks) {
-    store::IngestBatch batch;
-    for (int64_t i = at; i < std::min(flags.chunks, at + kCommitChunks); ++i) {
-      batch.chunks.push_back(MakeChunk(i));
-    }
-    batch.landmark_keys.resize(batch.chunks.size() * kKeyWidth);
-    batch.tokens.resize(batch.chunks.size() * kChunkTokens);
-    batch.text.assign(batch.chunks.size() * 250, 'x');
+    const store::IngestBatch batch =
+        MakeBatch(at, std::min(flags.chunks, at + kCommitChunks), kKeyWidth);
     const double start = Seconds();
-    RECOLLECT_CHECK(store.CommitIngest(progress->owner, batch).ok());
+    RECOLLECT_CHECK(store.CommitIngest(progress.owner, batch).ok());
     times.push_back(Seconds() - start);
     bytes += static_cast<double>(batch.chunks.size()) * kChunkTokens * kWidth * 2;
   }
   double total = 0;
   for (const double t : times) total += t;
-  const auto info = store.PublishIngest(progress->owner, store::IngestBatch());
-  RECOLLECT_CHECK(info.ok());
+  const auto info = Checked(store.PublishIngest(progress.owner, store::IngestBatch()));
   std::printf("commit of %d chunks: p50 %.2f ms, p99 %.2f ms, %.0f MB/s\n", kCommitChunks,
               Percentile(times, 0.5) * 1e3, Percentile(times, 0.99) * 1e3, bytes / total / 1e6);
   (*out)["commit"] = {{"chunks", kCommitChunks},
                       {"p50_ms", Percentile(times, 0.5) * 1e3},
                       {"p99_ms", Percentile(times, 0.99) * 1e3},
                       {"bytes_per_s", bytes / total}};
-  return *info;
+  return info;
 }
 
 // Batched reads by `threads` callers at once, each batch of random chunks.
 void Read(store::DocumentStore& store, const Flags& flags, const std::string& directory,
-          OwnerId owner, int threads, bool cold, double sequential, nlohmann::json* out) {
+          const store::DocumentInfo& info, int threads, bool cold, double sequential,
+          nlohmann::json* out) {
   std::vector<std::vector<double>> times(static_cast<size_t>(threads));
   std::mt19937_64 random(42);
   double bytes = 0, total = 0;
   const int64_t rounds = flags.reads / threads / (cold ? 2 : 1);
   for (int64_t round = 0; round < rounds; ++round) {
     std::vector<std::vector<ChunkRef>> refs(static_cast<size_t>(threads));
-    for (auto& list : refs) {
-      for (int64_t i = 0; i < flags.batch; ++i) {
-        list.push_back(
-            {owner, static_cast<int64_t>(random() % static_cast<uint64_t>(flags.chunks))});
-      }
-    }
+    for (auto& list : refs) list = RandomChunks(info, flags.batch, random);
     if (cold) DropCaches(directory);
     std::vector<std::thread> workers;
     const double start = Seconds();
@@ -120,25 +95,18 @@ void Read(store::DocumentStore& store, const Flags& flags, const std::string& di
 int Main(const Flags& flags) {
   const std::string directory = flags.dir + "/recollect-store-bench";
   std::filesystem::remove_all(directory);
-  store::RocksOptions options;
-  options.directory = directory;
+  const store::RocksOptions options{.directory = directory};
   nlohmann::json out;
-  store::DocumentInfo info;
-  {
-    auto store = store::OpenRocksStore(options);
-    RECOLLECT_CHECK(store.ok());
-    info = Fill(**store, flags, &out);
-  }
+  const store::DocumentInfo info = Fill(*Checked(store::OpenRocksStore(options)), flags, &out);
   const double opened = Seconds();
-  auto store = store::OpenRocksStore(options);
-  RECOLLECT_CHECK(store.ok());
+  auto store = Checked(store::OpenRocksStore(options));
   const double open_ms = (Seconds() - opened) * 1e3;
-  const auto check = (*store)->ReadChunks(std::vector<ChunkRef>{{info.owner, flags.chunks / 2}});
+  const auto check = store->ReadChunks(std::vector<ChunkRef>{{info.owner, flags.chunks / 2}});
   RECOLLECT_CHECK(check[0].ok() && check[0]->states == MakeChunk(flags.chunks / 2).states);
 
   DropCaches(directory);
   const double mount = Seconds();
-  RECOLLECT_CHECK((*store)->ReadLandmarkKeys(info.owner, info.chunks, kKeyWidth).ok());
+  RECOLLECT_CHECK(store->ReadLandmarkKeys(info.owner, info.chunks, kKeyWidth).ok());
   const double keys_ms = (Seconds() - mount) * 1e3;
   const double sequential = SequentialRead(directory);
   const double overhead = DirectoryBytes(directory) / static_cast<double>(info.stored_bytes);
@@ -153,11 +121,11 @@ int Main(const Flags& flags) {
   out["chunks"] = flags.chunks;
   for (const bool cold : {false, true}) {
     for (const int threads : {1, 2, 4, 8}) {
-      Read(**store, flags, directory, info.owner, threads, cold, sequential, &out);
+      Read(*store, flags, directory, info, threads, cold, sequential, &out);
     }
   }
   if (!flags.json.empty()) std::ofstream(flags.json) << out.dump(2) << "\n";
-  store->reset();
+  store.reset();
   std::filesystem::remove_all(directory);
   return 0;
 }

@@ -17,6 +17,9 @@
 
 namespace recollect::http {
 
+class Listener;
+class Runtime;
+
 // Thread-safe. The engine must outlive it; requests that it has begun in the engine end before the
 // destructor returns, or are cancelled by it.
 class Server {
@@ -24,14 +27,20 @@ class Server {
   // FAILED_PRECONDITION: the address cannot be listened on.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
                                                        engine::Engine& engine);
-  virtual ~Server() = default;  // like Drain with a deadline in the past
+  ~Server();  // like Drain with a deadline in the past
 
-  virtual const std::string& address() const = 0;  // with the real port
+  const std::string& address() const;  // with the real port
   // Answers /readyz and new requests with 503 from now on.
-  virtual void Refuse() = 0;
+  void Refuse();
   // Refuses, stops listening, waits until running requests are answered or `deadline` (SteadyNow()
   // time) has passed, and closes. Blocks. May be repeated.
-  virtual void Drain(absl::Time deadline) = 0;
+  void Drain(absl::Time deadline);
+
+ private:
+  Server(std::unique_ptr<Runtime> runtime, std::unique_ptr<Listener> listener);
+
+  const std::unique_ptr<Runtime> runtime_;
+  const std::unique_ptr<Listener> listener_;  // first to go: its connections use the runtime
 };
 
 }  // namespace recollect::http

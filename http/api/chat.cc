@@ -9,7 +9,6 @@
 #include "http/api/citations.h"
 #include "http/api/generation.h"
 #include "http/api/handlers.h"
-#include "http/net/errors.h"
 
 namespace recollect::http {
 namespace {
@@ -59,16 +58,15 @@ class ChatAnswer final : public Generation {
 
 }  // namespace
 
-void Chat(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
-  absl::StatusOr<GenerationRequest> decoded =
-      DecodeChat(request.body, runtime.options, request.caller);
-  if (!decoded.ok()) return SendError(*answer, decoded.status());
-  if (decoded->generate.save_as.has_value()) decoded->generate.save_as->peer = request.peer;
+absl::Status Chat(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
+  ASSIGN_OR_RETURN(GenerationRequest decoded,
+                   DecodeChat(request.body, runtime.options, request.caller));
+  if (decoded.generate.save_as.has_value()) decoded.generate.save_as->peer = request.peer;
   const Choices::Names names = {"chatcmpl", "chat.completion", "chat.completion.chunk"};
   const auto choices = std::make_shared<Choices>(
-      runtime, names, Choices::Form{decoded->stream, decoded->include_usage}, /*count=*/1, answer);
-  const auto chat = std::make_shared<ChatAnswer>(runtime, *std::move(decoded), choices);
-  if (absl::Status status = chat->Start(); !status.ok()) choices->Fail(status);
+      runtime, names, Choices::Form{decoded.stream, decoded.include_usage}, /*count=*/1, answer);
+  const auto chat = std::make_shared<ChatAnswer>(runtime, std::move(decoded), choices);
+  return chat->Start();
 }
 
 }  // namespace recollect::http

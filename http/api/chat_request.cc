@@ -1,7 +1,6 @@
 #include "http/api/chat_request.h"
 
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,7 +11,6 @@
 #include "base/status.h"
 #include "http/api/fields.h"
 #include "http/api/request_fields.h"
-#include "http/api/saved_turn.h"
 #include "model/text/printable.h"
 #include "nlohmann/json.hpp"
 

@@ -1,7 +1,6 @@
 #include "http/api/citations.h"
 
 #include <algorithm>
-#include <string>
 #include <vector>
 
 #include "base/status.h"

@@ -12,8 +12,6 @@
 #include "http/api/generation_fields.h"
 #include "http/api/handlers.h"
 #include "http/api/request_fields.h"
-#include "http/api/saved_turn.h"
-#include "http/net/errors.h"
 #include "model/text/tokenizer.h"
 
 namespace recollect::http {
@@ -147,20 +145,22 @@ void Completion::GenerateAfter(absl::StatusOr<engine::ScoreResult> scored) {
 
 }  // namespace
 
-void Complete(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
-  absl::StatusOr<CompletionRequest> decoded =
-      DecodeCompletion(request.body, runtime.options, request.caller);
-  if (!decoded.ok()) return SendError(*answer, decoded.status());
-  if (decoded->generate.save_as.has_value()) decoded->generate.save_as->peer = request.peer;
+absl::Status Complete(Runtime& runtime, const Request& request,
+                      const std::shared_ptr<Answer>& answer) {
+  ASSIGN_OR_RETURN(CompletionRequest each,
+                   DecodeCompletion(request.body, runtime.options, request.caller));
+  if (each.generate.save_as.has_value()) each.generate.save_as->peer = request.peer;
   const auto choices = std::make_shared<Choices>(
       runtime, Choices::Names{"cmpl", "text_completion", "text_completion"},
-      Choices::Form{decoded->stream, decoded->include_usage}, std::ssize(decoded->prompts), answer);
-  CompletionRequest each = *std::move(decoded);
+      Choices::Form{each.stream, each.include_usage}, std::ssize(each.prompts), answer);
   for (int64_t i = 0; i < choices->count(); ++i) {
     each.generate.prompt = std::move(each.prompts[static_cast<size_t>(i)]);
     const absl::Status started = std::make_shared<Completion>(runtime, each, choices, i)->Start();
-    if (!started.ok()) return choices->Fail(started);
+    if (started.ok()) continue;
+    choices->Fail(started);  // others may run
+    break;
   }
+  return absl::OkStatus();
 }
 
 }  // namespace recollect::http

@@ -5,9 +5,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/io/paths.h"
-#include "base/json.h"
-#include "base/memory.h"
 #include "base/status.h"
 #include "http/api/encode.h"
 #include "http/api/handlers.h"
@@ -89,15 +86,12 @@ absl::StatusOr<json> List(engine::Engine& engine, const access::Caller& caller, 
   return page;
 }
 
-void ChangeMetadata(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer,
-                    engine::MetadataChange change) {
-  const auto changed = [&]() -> absl::StatusOr<json> {
-    RETURN_IF_ERROR(RefuseOthers(request.query));
-    ASSIGN_OR_RETURN(const store::DocumentInfo document,
-                     runtime.engine.SetMetadata(request.parameter, request.body, change));
-    return EncodeDocument(document);
-  };
-  Reply(*answer, changed());
+absl::Status ChangeMetadata(Runtime& runtime, const Request& request,
+                            const std::shared_ptr<Answer>& answer, engine::MetadataChange change) {
+  RETURN_IF_ERROR(RefuseOthers(request.query));
+  ASSIGN_OR_RETURN(const store::DocumentInfo document,
+                   runtime.engine.SetMetadata(request.parameter, request.body, change));
+  return Reply(*answer, EncodeDocument(document));
 }
 
 absl::StatusOr<json> Get(engine::Engine& engine, const std::string& id) {
@@ -111,49 +105,6 @@ absl::StatusOr<json> Get(engine::Engine& engine, const std::string& id) {
   return document.status();
 }
 
-// The text in `bytes`, part by part: the next one is read when the one before is on its way.
-class TextSender : public std::enable_shared_from_this<TextSender> {
- public:
-  TextSender(Runtime& runtime, store::DocumentInfo document, ByteRange bytes, Answer::Head head,
-             std::shared_ptr<Answer> answer)
-      : runtime_(runtime),
-        document_(std::move(document)),
-        at_(bytes.begin),
-        end_(bytes.end),
-        head_(std::move(head)),
-        answer_(std::move(answer)) {}
-
-  void Next() {
-    absl::StatusOr<std::string> part = OrExhausted("a text", [&] { return Read(); });
-    if (!part.ok()) return begun_ ? answer_->Break() : SendError(*answer_, part.status());
-    at_ += std::ssize(*part);
-    if (!std::exchange(begun_, true)) answer_->Begin(head_);
-    answer_->Write(*part);
-    if (at_ == end_) return answer_->End();
-    answer_->WhenTaken(
-        [self = shared_from_this()] { self->runtime_.Continue([self] { self->Next(); }); });
-  }
-
- private:
-  absl::StatusOr<std::string> Read() {
-    ASSIGN_OR_RETURN(
-        std::string part,
-        runtime_.engine.ReadText(document_.id, at_, std::min(end_, at_ + kTextPartBytes)));
-    ASSIGN_OR_RETURN(const store::DocumentInfo now, runtime_.engine.GetDocument(document_.id));
-    if (now.owner == document_.owner) return part;
-    return absl::NotFoundError(absl::StrCat("document \"", document_.id, "\" has been replaced"));
-  }
-
-  Runtime& runtime_;
-  const Runtime::Work work_{runtime_};
-  const store::DocumentInfo document_;
-  int64_t at_;
-  const int64_t end_;
-  const Answer::Head head_;
-  const std::shared_ptr<Answer> answer_;
-  bool begun_ = false;
-};
-
 // The bytes that the header Range asks for of those that the query asks for, which are the body. A
 // copy that If-Range names has to be of the same text. Nothing: the whole body.
 absl::StatusOr<std::optional<ByteRange>> RangeOf(const Request& request, const std::string& tag,
@@ -164,8 +115,21 @@ absl::StatusOr<std::optional<ByteRange>> RangeOf(const Request& request, const s
   return ParseRange(*range, size);
 }
 
-absl::Status SendText(Runtime& runtime, const Request& request,
-                      const std::shared_ptr<Answer>& answer) {
+}  // namespace
+
+absl::Status ListDocuments(Runtime& runtime, const Request& request,
+                           const std::shared_ptr<Answer>& answer) {
+  return Reply(*answer, List(runtime.engine, request.caller, request.query));
+}
+
+absl::Status GetDocument(Runtime& runtime, const Request& request,
+                         const std::shared_ptr<Answer>& answer) {
+  RETURN_IF_ERROR(RefuseOthers(request.query));
+  return Reply(*answer, Get(runtime.engine, request.parameter));
+}
+
+absl::Status GetText(Runtime& runtime, const Request& request,
+                     const std::shared_ptr<Answer>& answer) {
   Query query = request.query;
   std::optional<int64_t> begin, end;
   RETURN_IF_ERROR(Take(query, "begin", begin));
@@ -197,58 +161,48 @@ absl::Status SendText(Runtime& runtime, const Request& request,
                     size, "\r\n");
   }
   head.bytes = part.end - part.begin;
-  std::make_shared<TextSender>(runtime, std::move(document),
-                               ByteRange{from + part.begin, from + part.end}, std::move(head),
-                               answer)
-      ->Next();
+  const auto next = [&engine = runtime.engine, document, at = from + part.begin,
+                     last = from + part.end]() mutable -> absl::StatusOr<std::string> {
+    if (at == last) return "";
+    ASSIGN_OR_RETURN(std::string bytes,
+                     engine.ReadText(document.id, at, std::min(last, at + kTextPartBytes)));
+    ASSIGN_OR_RETURN(const store::DocumentInfo now, engine.GetDocument(document.id));
+    if (now.owner != document.owner)
+      return absl::NotFoundError(absl::StrCat("document \"", document.id, "\" has been replaced"));
+    at += std::ssize(bytes);
+    return bytes;
+  };
+  runtime.SendParts(answer, std::move(head), next);
   return absl::OkStatus();
 }
 
-}  // namespace
-
-void ListDocuments(Runtime& runtime, const Request& request,
-                   const std::shared_ptr<Answer>& answer) {
-  Reply(*answer, List(runtime.engine, request.caller, request.query));
+absl::Status DeleteDocument(Runtime& runtime, const Request& request,
+                            const std::shared_ptr<Answer>& answer) {
+  RETURN_IF_ERROR(RefuseOthers(request.query));
+  RETURN_IF_ERROR(runtime.engine.DeleteDocument(request.parameter));
+  return Reply(*answer, json{{"id", request.parameter}, {"object", "document"}, {"deleted", true}});
 }
 
-void GetDocument(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
-  const absl::Status refused = RefuseOthers(request.query);
-  Reply(*answer, refused.ok() ? Get(runtime.engine, request.parameter) : refused);
+absl::Status PutMetadata(Runtime& runtime, const Request& request,
+                         const std::shared_ptr<Answer>& answer) {
+  return ChangeMetadata(runtime, request, answer, engine::MetadataChange::kReplace);
 }
 
-void GetText(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
-  const absl::Status status = SendText(runtime, request, answer);
-  if (!status.ok()) SendError(*answer, status);
+absl::Status PatchMetadata(Runtime& runtime, const Request& request,
+                           const std::shared_ptr<Answer>& answer) {
+  return ChangeMetadata(runtime, request, answer, engine::MetadataChange::kPatch);
 }
 
-void DeleteDocument(Runtime& runtime, const Request& request,
-                    const std::shared_ptr<Answer>& answer) {
-  absl::Status status = RefuseOthers(request.query);
-  if (status.ok()) status = runtime.engine.DeleteDocument(request.parameter);
-  if (!status.ok()) return SendError(*answer, status);
-  SendJson(*answer, {{"id", request.parameter}, {"object", "document"}, {"deleted", true}});
-}
-
-void PutMetadata(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
-  ChangeMetadata(runtime, request, answer, engine::MetadataChange::kReplace);
-}
-
-void PatchMetadata(Runtime& runtime, const Request& request,
-                   const std::shared_ptr<Answer>& answer) {
-  ChangeMetadata(runtime, request, answer, engine::MetadataChange::kPatch);
-}
-
-void RefreshDocument(Runtime& runtime, const Request& request,
-                     const std::shared_ptr<Answer>& answer) {
-  if (const absl::Status status = RefuseOthers(request.query); !status.ok()) {
-    return SendError(*answer, status);
-  }
+absl::Status RefreshDocument(Runtime& runtime, const Request& request,
+                             const std::shared_ptr<Answer>& answer) {
+  RETURN_IF_ERROR(RefuseOthers(request.query));
   const auto handle = runtime.engine.RefreshDocument(
       request.parameter, {.peer = request.peer, .account = request.caller.account()},
       /*progress=*/nullptr, [answer](const absl::StatusOr<store::DocumentInfo>& info) {
         info.ok() ? SendJson(*answer, EncodeDocument(*info)) : SendError(*answer, info.status());
       });
   if (handle != nullptr) answer->OnGone([handle] { handle->Cancel(); });
+  return absl::OkStatus();
 }
 
 }  // namespace recollect::http

@@ -115,12 +115,13 @@ class Embeddings final : public std::enable_shared_from_this<Embeddings> {
 
 }  // namespace
 
-void Embed(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
-  absl::StatusOr<EmbeddingRequest> decoded = DecodeEmbedding(request, runtime.options);
-  if (!decoded.ok()) return SendError(*answer, decoded.status());
-  std::make_shared<Embeddings>(runtime.engine, runtime.options.model_name, *std::move(decoded),
+absl::Status Embed(Runtime& runtime, const Request& request,
+                   const std::shared_ptr<Answer>& answer) {
+  ASSIGN_OR_RETURN(EmbeddingRequest decoded, DecodeEmbedding(request, runtime.options));
+  std::make_shared<Embeddings>(runtime.engine, runtime.options.model_name, std::move(decoded),
                                answer)
       ->Next();
+  return absl::OkStatus();
 }
 
 }  // namespace recollect::http

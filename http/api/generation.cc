@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "http/api/encode.h"
-#include "http/api/saved_turn.h"
+#include "http/net/errors.h"
 
 namespace recollect::http {
 namespace {
@@ -17,6 +17,21 @@ constexpr int64_t kMaxHits = 1 << 16;
 
 const char* Name(engine::FinishReason reason) {
   return reason == engine::FinishReason::kMaxTokens ? "length" : "stop";
+}
+
+// The member `saved` of an answer: {"id", "tokens", "chunks", "bytes", "sha256"} of what was saved;
+// else {"id", "error"}, as in the answers to requests that fail.
+json EncodeSaved(const std::string& id, const absl::StatusOr<store::DocumentInfo>& document) {
+  json saved = {{"id", id}};
+  if (document.ok()) {
+    saved.update({{"tokens", document->tokens},
+                  {"chunks", document->chunks},
+                  {"bytes", document->bytes},
+                  {"sha256", document->sha256}});
+  } else {
+    saved.update(json::parse(ErrorJson(document.status())));
+  }
+  return saved;
 }
 
 }  // namespace

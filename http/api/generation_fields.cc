@@ -77,6 +77,22 @@ absl::Status TakeSampling(json& object, engine::GenerateRequest& generate) {
   return TakeSeed(object, sampling.seed);
 }
 
+absl::Status TakeSaveAs(json& object, const access::Caller& caller,
+                        engine::GenerateRequest& generate) {
+  std::optional<std::string> id;
+  bool replace = false;
+  RETURN_IF_ERROR(Take(object, "save_as", "a string", id));
+  RETURN_IF_ERROR(Take(object, "replace", "a boolean", replace));
+  if (!id.has_value()) {
+    return replace ? absl::InvalidArgumentError("replace: only together with save_as")
+                   : absl::OkStatus();
+  }
+  RETURN_IF_ERROR(caller.CheckRight(access::Right::kFull, "save_as"));
+  RETURN_IF_ERROR(caller.CheckDocument(*id));
+  generate.save_as = {.id = *std::move(id), .replace = replace};
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int64_t> MaxTokens(const char* field, int64_t asked) {
   RETURN_IF_ERROR(CheckRange<int64_t>(field, asked, -1, engine::kMaxAnswerTokens));
   return asked == -1 ? engine::kMaxAnswerTokens : asked;

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "access/caller.h"
 #include "engine/types.h"
 #include "nlohmann/json.hpp"
 
@@ -26,6 +27,12 @@ absl::Status TakeOutput(nlohmann::json& object, GenerationRequest& request);
 // Takes `temperature`, `top_p`, `top_k`, `seed`, `stop`, `ignore_eos` and the fields of DRY. A
 // `top_p` of 0 means the likeliest token alone.
 absl::Status TakeSampling(nlohmann::json& object, engine::GenerateRequest& generate);
+
+// Takes `save_as` and `replace`: a conversation is kept as a document, turn by turn.
+// INVALID_ARGUMENT: `replace` alone; PERMISSION_DENIED: `caller` may not ingest that document. The
+// engine checks the rest. SaveAs::peer is for the caller to set.
+absl::Status TakeSaveAs(nlohmann::json& object, const access::Caller& caller,
+                        engine::GenerateRequest& generate);
 
 // Returns the limit that a request's `field` means; -1: the largest that is allowed.
 absl::StatusOr<int64_t> MaxTokens(const char* field, int64_t asked);

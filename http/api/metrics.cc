@@ -1,13 +1,19 @@
 #include "http/api/metrics.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <limits>
+#include <string_view>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "base/check.h"
+#include "base/io/process.h"
+#include "engine/stats.h"
 #include "http/api/handlers.h"
-#include "http/metrics/families.h"
 #include "model/model.h"
 #include "prometheus/metric_family.h"
 #include "prometheus/text_serializer.h"
@@ -27,37 +33,86 @@ prometheus::ClientMetric::Histogram ToPrometheus(const HistogramValues& values) 
   return out;
 }
 
-prometheus::ClientMetric ToPrometheus(MetricType type, const Metric& metric) {
+// Of the values only that of the family's type is written.
+prometheus::ClientMetric ToPrometheus(const Metric& metric) {
   prometheus::ClientMetric out;
   for (const auto& [name, value] : metric.labels) out.label.push_back({name, value});
-  switch (type) {
-    case MetricType::kCounter:
-      out.counter.value = metric.value;
-      break;
-    case MetricType::kGauge:
-      out.gauge.value = metric.value;
-      break;
-    case MetricType::kHistogram:
-      out.histogram = ToPrometheus(metric.histogram);
-      break;
-  }
+  out.counter.value = out.gauge.value = metric.value;
+  out.histogram = ToPrometheus(metric.histogram);
   return out;
 }
 
-prometheus::MetricType ToPrometheus(MetricType type) {
-  switch (type) {
-    case MetricType::kCounter:
-      return prometheus::MetricType::Counter;
-    case MetricType::kGauge:
-      return prometheus::MetricType::Gauge;
-    case MetricType::kHistogram:
-      return prometheus::MetricType::Histogram;
+using engine::EngineStats;
+using engine::Statistic;
+
+// Adds a metric to the family of its name, which it makes if it is the first.
+void AddMetric(const Statistic& statistic, MetricType type, Metric metric,
+               MetricFamilies& families) {
+  const std::string_view name = statistic.metric;
+  const char* help = statistic.help;
+  if (statistic.label != nullptr) {
+    const auto* of_all = std::ranges::find(engine::kLabels, name, &engine::MetricLabel::metric);
+    RECOLLECT_CHECK(of_all != std::end(engine::kLabels));
+    metric.labels = {{of_all->label, statistic.label}};
+    help = of_all->help;
   }
-  return prometheus::MetricType::Untyped;
+  auto family = std::ranges::find(families, name, &MetricFamily::name);
+  if (family == families.end())
+    family = families.insert(family, {statistic.metric, help, type, {}});
+  family->metrics.push_back(std::move(metric));
+}
+
+MetricFamily Tables(const EngineStats& stats) {
+  MetricFamily family{"recollect_store_table_bytes",
+                      "Tables on disk by what they hold; none where the store is in memory.",
+                      MetricType::kGauge,
+                      {}};
+  for (const auto& [holds, bytes] : stats.store_table_bytes)
+    family.metrics.push_back({{{"family", holds}}, static_cast<double>(bytes), {}});
+  return family;
+}
+
+MetricFamilies EngineFamilies(const EngineStats& stats) {
+  MetricFamilies families;
+  for (const Statistic& statistic : engine::kStatistics) {
+    if (statistic.metric == nullptr) continue;
+    std::visit(
+        [&](auto member) {
+          const auto& value = stats.*member;
+          using Value = std::remove_cvref_t<decltype(value)>;
+          if constexpr (std::is_same_v<Value, HistogramValues>) {
+            AddMetric(statistic, MetricType::kHistogram, {{}, 0, value}, families);
+          } else if constexpr (!std::is_same_v<Value, std::string>) {
+            const bool counts = std::is_same_v<Value, engine::Count>;
+            AddMetric(statistic, counts ? MetricType::kCounter : MetricType::kGauge,
+                      {{}, static_cast<double>(value), {}}, families);
+          }
+        },
+        statistic.member);
+  }
+  families.push_back(Tables(stats));
+  return families;
+}
+
+// Under the names that Prometheus' own libraries give them.
+MetricFamilies ProcessFamilies(const ProcessNumbers& numbers) {
+  const auto number = [](int64_t value) { return static_cast<double>(value); };
+  return {
+      MakeCounter("process_cpu_seconds_total", "CPU time of all threads.", numbers.cpu_s),
+      MakeGauge("process_resident_memory_bytes", "Memory that is resident.",
+                number(numbers.resident_bytes)),
+      MakeGauge("process_virtual_memory_bytes", "Address space that is mapped.",
+                number(numbers.virtual_bytes)),
+      MakeGauge("process_start_time_seconds", "When the process started, since 1970.",
+                numbers.start_unix_s),
+      MakeGauge("process_threads", "Threads.", number(numbers.threads)),
+      MakeGauge("process_open_fds", "Descriptors that are open.", number(numbers.open_files)),
+      MakeGauge("process_max_fds", "The most descriptors (ulimit -n).", number(numbers.max_files)),
+  };
 }
 
 // What is no number: 1, with labels that say it.
-MetricFamilies Names(const Runtime& runtime, const engine::EngineStats& stats) {
+MetricFamilies Names(const Runtime& runtime, const EngineStats& stats) {
   MetricFamily build = MakeGauge("recollect_build_info", "1, with the program's version.", 1);
   build.metrics[0].labels = {{"version", runtime.options.version}};
   MetricFamily model = MakeGauge("recollect_model_info", "1, with what serves which model.", 1);
@@ -81,7 +136,7 @@ MetricFamilies Connections(const Runtime& runtime) {
 }
 
 MetricFamilies Collect(const Runtime& runtime) {
-  const engine::EngineStats stats = runtime.engine.stats();
+  const EngineStats stats = runtime.engine.stats();
   MetricFamilies all = {MakeGauge("recollect_ready", "1 where GET /readyz answers 200, else 0.",
                                   runtime.Ready().ok() ? 1 : 0)};
   const auto add = [&](MetricFamilies families) {
@@ -104,15 +159,17 @@ std::string ToText(const MetricFamilies& families) {
     prometheus::MetricFamily& to = out.emplace_back();
     to.name = family.name;
     to.help = family.help;
-    to.type = ToPrometheus(family.type);
-    for (const Metric& metric : family.metrics)
-      to.metric.push_back(ToPrometheus(family.type, metric));
+    to.type = family.type == MetricType::kCounter ? prometheus::MetricType::Counter
+              : family.type == MetricType::kGauge ? prometheus::MetricType::Gauge
+                                                  : prometheus::MetricType::Histogram;
+    for (const Metric& metric : family.metrics) to.metric.push_back(ToPrometheus(metric));
   }
   return prometheus::TextSerializer().Serialize(out);
 }
 
-void Metrics(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answer) {
+absl::Status Metrics(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answer) {
   answer->Send(200, "text/plain; version=0.0.4; charset=utf-8", ToText(Collect(runtime)));
+  return absl::OkStatus();
 }
 
 }  // namespace recollect::http

@@ -40,10 +40,11 @@ const ordered_json& ApiDescription() {
   return all;
 }
 
-void OpenApi(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answer) {
+absl::Status OpenApi(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answer) {
   ordered_json description = ApiDescription();
   description["info"]["version"] = runtime.options.version;
   answer->Send(200, "application/json", description.dump());
+  return absl::OkStatus();
 }
 
 }  // namespace recollect::http

@@ -58,23 +58,24 @@ absl::StatusOr<json> EncodeWithTexts(engine::Engine& engine,
 
 }  // namespace
 
-void Retrieve(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
-  absl::StatusOr<AskedHits> decoded = DecodeRetrieve(request, runtime.options);
-  if (!decoded.ok()) return SendError(*answer, decoded.status());
+absl::Status Retrieve(Runtime& runtime, const Request& request,
+                      const std::shared_ptr<Answer>& answer) {
+  ASSIGN_OR_RETURN(AskedHits asked, DecodeRetrieve(request, runtime.options));
   const auto work = std::make_shared<Runtime::Work>(runtime);
-  const bool with_text = decoded->with_text;
   const auto handle = runtime.engine.Retrieve(
-      std::move(decoded->request),
-      [&runtime, work, answer, with_text](absl::StatusOr<std::vector<engine::Retrieval>> found) {
+      std::move(asked.request), [&runtime, work, answer, with_text = asked.with_text](
+                                    absl::StatusOr<std::vector<engine::Retrieval>> found) {
         if (!found.ok()) return SendError(*answer, found.status());
         if (!with_text) return SendJson(*answer, EncodeAll(*found));
         // Reading text waits for the disk, and this is a thread of the engine.
         runtime.Continue([&runtime, work, answer, found = *std::move(found)] {
-          Reply(*answer,
-                OrExhausted("an answer", [&] { return EncodeWithTexts(runtime.engine, found); }));
+          const auto texts =
+              OrExhausted("an answer", [&] { return EncodeWithTexts(runtime.engine, found); });
+          texts.ok() ? SendJson(*answer, *texts) : SendError(*answer, texts.status());
         });
       });
   answer->OnGone([handle] { handle->Cancel(); });
+  return absl::OkStatus();
 }
 
 }  // namespace recollect::http

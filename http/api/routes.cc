@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "base/status.h"
 #include "http/api/request_fields.h"
-#include "http/net/errors.h"
 #include "http/net/json.h"
 #include "http/net/path.h"
 #include "http/page/page.h"
@@ -20,17 +20,19 @@ namespace {
 
 using nlohmann::json;
 
-void Live(Runtime&, const Request&, const std::shared_ptr<Answer>& answer) {
+absl::Status Live(Runtime&, const Request&, const std::shared_ptr<Answer>& answer) {
   answer->Send(200, "application/json", R"({"status":"ok"})");
+  return absl::OkStatus();
 }
 
-void Ready(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
-  const absl::Status ready = runtime.Ready();
-  ready.ok() ? Live(runtime, request, answer) : SendError(*answer, ready);
+absl::Status Ready(Runtime& runtime, const Request& request,
+                   const std::shared_ptr<Answer>& answer) {
+  RETURN_IF_ERROR(runtime.Ready());
+  return Live(runtime, request, answer);
 }
 
-void Version(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answer) {
-  SendJson(*answer, {{"version", runtime.options.version}});
+absl::Status Version(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answer) {
+  return Reply(*answer, json{{"version", runtime.options.version}});
 }
 
 json EncodeModel(const Runtime& runtime) {
@@ -41,21 +43,24 @@ json EncodeModel(const Runtime& runtime) {
           {"chat", runtime.options.chat}};
 }
 
-void Models(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answer) {
-  SendJson(*answer, {{"object", "list"}, {"data", json::array({EncodeModel(runtime)})}});
+absl::Status Models(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answer) {
+  return Reply(*answer, json{{"object", "list"}, {"data", json::array({EncodeModel(runtime)})}});
 }
 
-void OneModel(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
-  const absl::Status known = CheckModel(request.parameter, runtime.options);
-  known.ok() ? SendJson(*answer, EncodeModel(runtime)) : SendError(*answer, known);
+absl::Status OneModel(Runtime& runtime, const Request& request,
+                      const std::shared_ptr<Answer>& answer) {
+  RETURN_IF_ERROR(CheckModel(request.parameter, runtime.options));
+  return Reply(*answer, EncodeModel(runtime));
 }
 
-void Page(Runtime&, const Request& request, const std::shared_ptr<Answer>& answer) {
+absl::Status Page(Runtime&, const Request& request, const std::shared_ptr<Answer>& answer) {
   const EmbeddedFile* const file = FindPageFile(request.path);
-  if (file == nullptr)
-    return SendError(*answer, absl::NotFoundError(absl::StrCat(
-                                  "there is no '", model::EscapeInvisible(request.path), "'")));
+  if (file == nullptr) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no '", model::EscapeInvisible(request.path), "'"));
+  }
   SendPageFile(*file, *answer);
+  return absl::OkStatus();
 }
 
 constexpr Route kRoutes[] = {
@@ -111,51 +116,41 @@ std::optional<std::string> Fit(absl::string_view pattern, absl::string_view path
 
 std::span<const Route> Routes() { return kRoutes; }
 
-Match FindRoute(Request& request) {
-  Match match;
+Endpoint Runtime::Find(Request& request) {
+  std::string allow;
   for (const Route& route : kRoutes) {
-    std::optional<std::string> parameter = Fit(route.path, request.path);
+    const std::optional<std::string> parameter = Fit(route.path, request.path);
     if (!parameter.has_value()) continue;
     const bool get = route.method == absl::string_view("GET");
     if (request.method != route.method && !(get && request.method == "HEAD")) {
-      absl::StrAppend(&match.allow, match.allow.empty() ? "" : ", ", route.method,
-                      get ? ", HEAD" : "");
+      absl::StrAppend(&allow, allow.empty() ? "" : ", ", route.method, get ? ", HEAD" : "");
       continue;
     }
     absl::StatusOr<std::string> decoded = DecodePercent(*parameter);
-    if (!decoded.ok()) return {nullptr, 400, decoded.status(), ""};
+    if (!decoded.ok()) return {.http_status = 400, .refused = decoded.status()};
     request.parameter = *std::move(decoded);
-    return {&route, 200, absl::OkStatus(), ""};
+    return {.handle =
+                [this, &route](const Request& found, const std::shared_ptr<Answer>& answer) {
+                  return route.handle(*this, found, answer);
+                },
+            .method = route.method,
+            .path = route.path,
+            .quick = route.quick,
+            .streamed = route.streamed};
   }
   const std::string path = model::EscapeInvisible(request.path);
-  if (match.allow.empty()) {
-    match.http_status = 404;
-    // Whoever writes an id as it is meets this first.
-    const bool id = absl::StartsWith(request.path, "/v1/documents/");
-    match.refused = absl::NotFoundError(
-        absl::StrCat("there is no '", path, "'",
-                     id ? "; a slash within the id of a document is %2F in a path" : ""));
-  } else {
-    match.http_status = 405;
-    match.refused = absl::UnimplementedError(
-        absl::StrCat("'", path, "' has no method ", request.method, ", only ", match.allow));
+  if (!allow.empty()) {
+    return {.http_status = 405,
+            .refused = absl::UnimplementedError(
+                absl::StrCat("'", path, "' has no method ", request.method, ", only ", allow)),
+            .allow = allow};
   }
-  return match;
-}
-
-Endpoint Runtime::Find(Request& request) {
-  Match match = FindRoute(request);
-  if (match.route == nullptr)
-    return {.http_status = match.http_status, .refused = match.refused, .allow = match.allow};
-  const Route& route = *match.route;
-  return {.handle =
-              [this, &route](const Request& found, const std::shared_ptr<Answer>& answer) {
-                route.handle(*this, found, answer);
-              },
-          .method = route.method,
-          .path = route.path,
-          .quick = route.quick,
-          .streamed = route.streamed};
+  // Whoever writes an id as it is meets this first.
+  const bool id = absl::StartsWith(request.path, "/v1/documents/");
+  return {.http_status = 404,
+          .refused = absl::NotFoundError(
+              absl::StrCat("there is no '", path, "'",
+                           id ? "; a slash within the id of a document is %2F in a path" : ""))};
 }
 
 }  // namespace recollect::http

@@ -4,9 +4,7 @@
 #define RECOLLECT_HTTP_API_ROUTES_H_
 
 #include <span>
-#include <string>
 
-#include "absl/status/status.h"
 #include "http/api/handlers.h"
 
 namespace recollect::http {
@@ -24,16 +22,6 @@ struct Route {
 
 // All routes. http/api describes each (http/api/openapi.h).
 std::span<const Route> Routes();
-
-// The route of a request whose method and path are set, or why there is none. Sets
-// Request::parameter.
-struct Match {
-  const Route* route = nullptr;
-  int http_status = 200;
-  absl::Status refused;  // if there is no route
-  std::string allow;     // of a 405: the methods that the path has
-};
-Match FindRoute(Request& request);
 
 }  // namespace recollect::http
 

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -32,6 +31,14 @@ class Runtime final : public Site {
   absl::Status Start(std::function<void()> work) override;
   // Runs `work` of a request that has begun, on such a thread; never refuses it.
   void Continue(std::function<void()> work);
+  // Sends an answer part by part: the next part is read, on such a thread, when the one before is
+  // on its way. `next` may wait for the disk; what it gives empty is the end. Its error is the
+  // answer, or breaks off one that has begun.
+  void SendParts(const std::shared_ptr<Answer>& answer, Answer::Head head,
+                 std::function<absl::StatusOr<std::string>()> next);
+
+  // OK, unless the key of a request that goes on for long has been revoked since it began.
+  absl::Status CheckKey(const Request& request) const;
 
   // Makes Stop wait for a request that goes on after its handler has returned and needs the
   // runtime.

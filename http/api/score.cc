@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <string>
 #include <utility>
 
 #include "base/status.h"
@@ -57,12 +56,12 @@ json EncodeScore(const engine::ScoreResult& result) {
 
 }  // namespace
 
-void Score(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
-  absl::StatusOr<engine::ScoreRequest> decoded = DecodeScore(request, runtime.options);
-  if (!decoded.ok()) return SendError(*answer, decoded.status());
+absl::Status Score(Runtime& runtime, const Request& request,
+                   const std::shared_ptr<Answer>& answer) {
+  ASSIGN_OR_RETURN(engine::ScoreRequest decoded, DecodeScore(request, runtime.options));
   const auto work = std::make_shared<Runtime::Work>(runtime);
   const auto handle = runtime.engine.Score(
-      *std::move(decoded), [&runtime, work, answer](absl::StatusOr<engine::ScoreResult> result) {
+      std::move(decoded), [&runtime, work, answer](absl::StatusOr<engine::ScoreResult> result) {
         if (!result.ok()) return SendError(*answer, result.status());
         // Writing megabytes of numbers would hold the engine's thread up.
         runtime.Continue([work, answer, result = *std::move(result)] {
@@ -70,6 +69,7 @@ void Score(Runtime& runtime, const Request& request, const std::shared_ptr<Answe
         });
       });
   answer->OnGone([handle] { handle->Cancel(); });
+  return absl::OkStatus();
 }
 
 }  // namespace recollect::http

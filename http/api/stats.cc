@@ -33,7 +33,7 @@ nlohmann::ordered_json ToJson(const model::Model& model) {
 
 }  // namespace
 
-void Stats(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answer) {
+absl::Status Stats(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answer) {
   nlohmann::ordered_json out = {{"object", "stats"}};
   const engine::EngineStats stats = runtime.engine.stats();
   engine::VisitFields(stats, [&out](const engine::Statistic& statistic, const auto& value) {
@@ -46,6 +46,7 @@ void Stats(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answ
   out["model"]["index"] = stats.index;
   answer->Send(200, "application/json",
                out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  return absl::OkStatus();
 }
 
 }  // namespace recollect::http

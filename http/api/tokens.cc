@@ -7,7 +7,6 @@
 #include "http/api/fields.h"
 #include "http/api/handlers.h"
 #include "http/api/request_fields.h"
-#include "http/net/errors.h"
 #include "http/net/json.h"
 #include "model/text/tokenizer.h"
 
@@ -60,22 +59,24 @@ absl::StatusOr<json> DetokenizeBody(const std::string& body, const ServerOptions
 
 }  // namespace
 
-void Tokenize(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
-  Reply(*answer, TokenizeBody(request.body, runtime.options));
+absl::Status Tokenize(Runtime& runtime, const Request& request,
+                      const std::shared_ptr<Answer>& answer) {
+  return Reply(*answer, TokenizeBody(request.body, runtime.options));
 }
 
-void Detokenize(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
-  Reply(*answer, DetokenizeBody(request.body, runtime.options));
+absl::Status Detokenize(Runtime& runtime, const Request& request,
+                        const std::shared_ptr<Answer>& answer) {
+  return Reply(*answer, DetokenizeBody(request.body, runtime.options));
 }
 
-void TokenizerInfo(Runtime& runtime, const Request&, const std::shared_ptr<Answer>& answer) {
-  const absl::StatusOr<const model::Tokenizer*> tokenizer = TokenizerOf(runtime.options);
-  if (!tokenizer.ok()) return SendError(*answer, tokenizer.status());
+absl::Status TokenizerInfo(Runtime& runtime, const Request&,
+                           const std::shared_ptr<Answer>& answer) {
+  ASSIGN_OR_RETURN(const model::Tokenizer* const tokenizer, TokenizerOf(runtime.options));
   // Written in a text, control symbols are ordinary text: there is no string that stands for one.
-  Reply(*answer, json{{"tokenizer_class", "SentencePiece"},
-                      {"vocab_size", (*tokenizer)->vocab_size()},
-                      {"bos_token", nullptr},
-                      {"eos_token", nullptr}});
+  return Reply(*answer, json{{"tokenizer_class", "SentencePiece"},
+                             {"vocab_size", tokenizer->vocab_size()},
+                             {"bos_token", nullptr},
+                             {"eos_token", nullptr}});
 }
 
 }  // namespace recollect::http

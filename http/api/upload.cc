@@ -96,7 +96,6 @@ class Upload final : public std::enable_shared_from_this<Upload> {
 
  private:
   absl::Status CheckLength(const Request& request) const;
-  absl::Status CheckKey() const;
   void Read();
   void OnPiece(absl::StatusOr<std::string> piece);
   absl::Status Skip(std::string& piece);
@@ -197,12 +196,6 @@ absl::Status Upload::CheckLength(const Request& request) const {
       absl::StrCat("Content-Range: ", range_->size(), " bytes, Content-Length: ", length));
 }
 
-// It may have been revoked since the upload began.
-absl::Status Upload::CheckKey() const {
-  if (runtime_.options.authorize == nullptr) return absl::OkStatus();
-  return runtime_.options.authorize(request_).status();
-}
-
 void Upload::Read() {
   body_->Read([self = shared_from_this()](absl::StatusOr<std::string> piece) {
     self->OnPiece(std::move(piece));
@@ -220,7 +213,7 @@ void Upload::OnPiece(absl::StatusOr<std::string> piece) {
   }
   auto shared = std::make_shared<std::string>(*std::move(piece));
   OnThread([this, shared]() -> absl::Status {
-    RETURN_IF_ERROR(CheckKey());
+    RETURN_IF_ERROR(runtime_.CheckKey(request_));
     RETURN_IF_ERROR(Skip(*shared));
     if (shared->empty()) {
       Read();
@@ -324,33 +317,37 @@ void Upload::End(std::function<void()> tell) {
 }
 
 void Upload::WriteLine(const json& line) {
-  if (!std::exchange(begun_, true)) answer_->Begin("application/x-ndjson");
+  if (!std::exchange(begun_, true)) answer_->Begin({200, "application/x-ndjson"});
   answer_->Write(absl::StrCat(Dump(line), "\n"));
 }
 
-void BeginUpload(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer,
-                 bool appends) {
+absl::Status BeginUpload(Runtime& runtime, const Request& request,
+                         const std::shared_ptr<Answer>& answer, bool appends) {
   // Else what a form puts around a file would become part of the text.
   if (absl::StartsWithIgnoreCase(HeaderOf(request, "content-type").value_or(""), "multipart/")) {
-    return SendError(*answer,
-                     absl::InvalidArgumentError("Content-Type: multipart, but the body is the text "
-                                                "itself, without a form (curl -T FILE)"),
-                     "", 415);
+    SendError(
+        *answer,
+        absl::InvalidArgumentError("Content-Type: multipart, but the body is the text itself, "
+                                   "without a form (curl -T FILE)"),
+        "", 415);
+    return absl::OkStatus();
   }
   const auto upload = std::make_shared<Upload>(runtime, request, answer, appends);
   const absl::Status begun = upload->Begin(request);
   if (!begun.ok()) upload->Refuse(begun);
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-void PutDocument(Runtime& runtime, const Request& request, const std::shared_ptr<Answer>& answer) {
-  BeginUpload(runtime, request, answer, /*appends=*/false);
+absl::Status PutDocument(Runtime& runtime, const Request& request,
+                         const std::shared_ptr<Answer>& answer) {
+  return BeginUpload(runtime, request, answer, /*appends=*/false);
 }
 
-void AppendToDocument(Runtime& runtime, const Request& request,
-                      const std::shared_ptr<Answer>& answer) {
-  BeginUpload(runtime, request, answer, /*appends=*/true);
+absl::Status AppendToDocument(Runtime& runtime, const Request& request,
+                              const std::shared_ptr<Answer>& answer) {
+  return BeginUpload(runtime, request, answer, /*appends=*/true);
 }
 
 }  // namespace recollect::http

@@ -59,8 +59,6 @@ void Body::Give(std::string piece) {
   if (got != nullptr) got(std::move(piece));
 }
 
-void Body::Break(const absl::Status& status) { End(status); }
-
 void Body::End(const absl::Status& status) {
   Got got;
   {

@@ -44,14 +44,13 @@ class Body {
   // The rest is for the connection.
   // Whether it is to read on: not before the handler has asked for the first piece.
   bool has_room() const;
-  void Give(std::string piece);            // of at most kPieceBytes; empty: the end
-  void Break(const absl::Status& status);  // what comes behind the pieces is no body
-  void Fail(const absl::Status& status);   // drops what is held; the first counts
+  void Give(std::string piece);           // of at most kPieceBytes; empty: the end
+  void End(const absl::Status& status);   // OK, or what comes behind the pieces is no body
+  void Fail(const absl::Status& status);  // drops what is held; the first counts
   bool failed() const;
 
  private:
   void DropLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void End(const absl::Status& status);
 
   mutable Mutex mutex_;
   std::function<void()> wake_ ABSL_GUARDED_BY(mutex_);

@@ -7,11 +7,8 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/read.hpp>
 #include <limits>
-#include <optional>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/io/log_fields.h"
@@ -202,16 +199,11 @@ asio::awaitable<error_code> Connection::Handle(std::shared_ptr<Exchange> shared,
 void Connection::Run(Exchange& exchange) {
   const std::shared_ptr<Answer> answer = exchange.answer;
   const absl::Status started = OrExhausted("a request", [&] {
-    if (exchange.endpoint.quick) {
-      exchange.endpoint.handle(exchange.request, answer);
-      return absl::OkStatus();
-    }
+    if (exchange.endpoint.quick) return exchange.endpoint.handle(exchange.request, answer);
     auto request = std::make_shared<Request>(exchange.request);
     return site_.Start([handle = exchange.endpoint.handle, request, answer] {
-      const absl::Status handled = OrExhausted("a request", [&] {
-        handle(*request, answer);
-        return absl::OkStatus();
-      });
+      const absl::Status handled =
+          OrExhausted("a request", [&] { return handle(*request, answer); });
       if (!handled.ok()) SendError(*answer, handled);
     });
   });

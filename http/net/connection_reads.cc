@@ -117,7 +117,7 @@ asio::awaitable<void> Connection::Pump(std::shared_ptr<Exchange> shared) {
     if (const error_code error = co_await ReadPiece(exchange, piece)) {
       ends = !IsGone(error);
       if (ends) {
-        body->Break(RefusalOf(error).status);
+        body->End(RefusalOf(error).status);
       } else if (error != asio::error::operation_aborted) {
         answer->Gone();
       }

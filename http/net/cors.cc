@@ -1,7 +1,6 @@
 #include "http/net/cors.h"
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "model/text/printable.h"

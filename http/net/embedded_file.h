@@ -2,7 +2,6 @@
 #ifndef RECOLLECT_HTTP_NET_EMBEDDED_FILE_H_
 #define RECOLLECT_HTTP_NET_EMBEDDED_FILE_H_
 
-#include <span>
 #include <string_view>
 
 namespace recollect::http {

@@ -31,8 +31,6 @@ void Answer::Send(int status, std::string content_type, std::string body, std::s
   Wake();
 }
 
-void Answer::Begin(std::string content_type) { Begin(Head{200, std::move(content_type)}); }
-
 void Answer::Begin(Head head) {
   MutexLock lock(mutex_);
   idle_head_.reset();

@@ -61,7 +61,6 @@ class Answer {
 
   // Sends a whole answer. `headers`: further ones, each a whole line that ends with CRLF.
   void Send(int status, std::string content_type, std::string body, std::string headers = "");
-  void Begin(std::string content_type);
   void Begin(Head head);  // ignored where KeepAlive has begun it
   // Keeps alive an answer that will begin with `head`: before it begins and while it goes on, the
   // connection sends something after each pause, so that proxies do not take it for dead.

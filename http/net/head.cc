@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <boost/beast/http/field.hpp>
 #include <boost/beast/http/status.hpp>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

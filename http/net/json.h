@@ -5,7 +5,6 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "http/net/errors.h"
 #include "http/net/exchange.h"
 #include "nlohmann/json.hpp"
 
@@ -20,8 +19,10 @@ inline void SendJson(Answer& answer, const nlohmann::json& value, int http_statu
   answer.Send(http_status, "application/json", Dump(value));
 }
 
-inline void Reply(Answer& answer, const absl::StatusOr<nlohmann::json>& value) {
-  value.ok() ? SendJson(answer, *value) : SendError(answer, value.status());
+// For handlers to return: an error is not sent here.
+inline absl::Status Reply(Answer& answer, const absl::StatusOr<nlohmann::json>& value) {
+  if (value.ok()) SendJson(answer, *value);
+  return value.status();
 }
 
 }  // namespace recollect::http

@@ -1,26 +1,16 @@
-// One thread serves all connections, each a coroutine
-// (http/net/connection.h): an idle one costs a descriptor and some kilobytes.
 #include "http/net/listener.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <map>
-#include <set>
-#include <thread>
-#include <utility>
-
-#include "http/net/connection.h"
-//
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "access/places.h"
 #include "base/clock.h"
 #include "base/io/log.h"
 #include "base/status.h"
-#include "base/sync/mutex.h"
 
 namespace recollect::http {
 namespace {
@@ -30,36 +20,17 @@ using asio::ip::tcp;
 
 constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
 
-class ThreadedListener final : public Listener {
- public:
-  ThreadedListener(const ServerOptions& options, Site& site) : options_(options), site_(site) {}
-  ~ThreadedListener() override { Drain(absl::InfinitePast()); }
+}  // namespace
 
-  absl::Status Listen();
-  const std::string& address() const override { return address_; }
-  void Drain(absl::Time deadline) override;
+absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(const ServerOptions& options, Site& site) {
+  auto listener = std::unique_ptr<Listener>(new Listener(options, site));
+  RETURN_IF_ERROR(listener->Listen());
+  return listener;
+}
 
- private:
-  using ConnectionPtr = std::shared_ptr<Connection>;
+Listener::~Listener() { Drain(absl::InfinitePast()); }
 
-  asio::awaitable<void> Accept();
-  asio::awaitable<void> Serve(ConnectionPtr connection);
-  void CountRunning(int change);
-
-  const ServerOptions& options_;
-  Site& site_;
-  std::string address_;
-  asio::io_context io_{1};
-  tcp::acceptor acceptor_{io_};
-  std::set<ConnectionPtr> connections_;  // of the thread of io_, like the next
-  std::map<std::string, int64_t> by_peer_;
-  Mutex mutex_;
-  std::condition_variable idle_;
-  int running_ ABSL_GUARDED_BY(mutex_) = 0;  // requests between head and the end of the answer
-  std::thread thread_;
-};
-
-absl::Status ThreadedListener::Listen() {
+absl::Status Listener::Listen() {
   const auto refused = [&](const error_code& error) {
     return absl::FailedPreconditionError(
         absl::StrCat("cannot listen on ", options_.listen, ": ", error.message()));
@@ -84,7 +55,7 @@ absl::Status ThreadedListener::Listen() {
   return absl::OkStatus();
 }
 
-asio::awaitable<void> ThreadedListener::Accept() {
+asio::awaitable<void> Listener::Accept() {
   while (acceptor_.is_open()) {
     error_code error;
     tcp::socket socket = co_await acceptor_.async_accept(To(error));
@@ -109,7 +80,7 @@ asio::awaitable<void> ThreadedListener::Accept() {
   }
 }
 
-asio::awaitable<void> ThreadedListener::Serve(ConnectionPtr connection) {
+asio::awaitable<void> Listener::Serve(std::shared_ptr<Connection> connection) {
   co_await connection->Serve();
   connections_.erase(connection);
   site_.traffic.connections = std::ssize(connections_);
@@ -117,13 +88,13 @@ asio::awaitable<void> ThreadedListener::Serve(ConnectionPtr connection) {
   if (--own->second == 0) by_peer_.erase(own);
 }
 
-void ThreadedListener::CountRunning(int change) {
+void Listener::CountRunning(int change) {
   MutexLock lock(mutex_);
   running_ += change;
   idle_.notify_all();
 }
 
-void ThreadedListener::Drain(absl::Time deadline) {
+void Listener::Drain(absl::Time deadline) {
   site_.traffic.refusing = true;
   if (!thread_.joinable()) return;
   asio::post(io_, [this] { acceptor_.close(); });
@@ -133,17 +104,9 @@ void ThreadedListener::Drain(absl::Time deadline) {
       idle_.wait_for(lock, std::chrono::milliseconds(50));
   }
   asio::post(io_, [this] {
-    for (const ConnectionPtr& connection : connections_) connection->Close();
+    for (const std::shared_ptr<Connection>& connection : connections_) connection->Close();
   });
   thread_.join();  // once the last coroutine has ended
-}
-
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(const ServerOptions& options, Site& site) {
-  auto listener = std::make_unique<ThreadedListener>(options, site);
-  RETURN_IF_ERROR(listener->Listen());
-  return listener;
 }
 
 }  // namespace recollect::http

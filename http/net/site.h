@@ -17,9 +17,10 @@ namespace recollect::http {
 
 // Where a request goes, or why it goes nowhere.
 struct Endpoint {
-  // Answers now or later, also from other threads. Null: there is none.
-  std::function<void(const Request& request, const std::shared_ptr<Answer>& answer)> handle =
-      nullptr;
+  // Answers now or later, also from other threads; an error that it returns is still to be sent.
+  // Null: there is none.
+  std::function<absl::Status(const Request& request, const std::shared_ptr<Answer>& answer)>
+      handle = nullptr;
   const char* method = nullptr;  // with the path, its name in logs and metrics
   const char* path = nullptr;
   bool quick = false;     // runs on the thread of the network, also while draining

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "http/net/errors.h"
 #include "http/net/path.h"
 #include "nlohmann/json.hpp"
 
@@ -54,21 +55,22 @@ HttpHandlers::~HttpHandlers() { runtime_->Stop(); }
 HttpAnswer HttpHandlers::Ask(http::Request request, std::string_view target, std::string_view body,
                              size_t piece) {
   request.path = std::string(target.substr(0, target.find('?')));
-  const http::Match match = http::FindRoute(request);
-  RECOLLECT_CHECK(match.route != nullptr);
+  const http::Endpoint endpoint = runtime_->Find(request);
+  RECOLLECT_CHECK(endpoint.handle != nullptr);
   const auto query = http::DecodeQuery(
       std::string(target.substr(std::min(target.size(), request.path.size() + 1))));
   if (!query.ok()) return {{400, "application/json"}, R"({"error": {"message": "query"}})", true};
   request.query = *query;
   auto woken = std::make_shared<Woken>();
   const auto answer = std::make_shared<http::Answer>([woken] { woken->Wake(); });
-  if (match.route->streamed) {
+  if (endpoint.streamed) {
     request.stream =
         std::make_shared<http::Body>([woken] { woken->Wake(); }, runtime_->traffic.bodies_held);
   } else {
     request.body = std::string(body);
   }
-  match.route->handle(*runtime_, request, answer);
+  const absl::Status handled = endpoint.handle(request, answer);
+  if (!handled.ok()) http::SendError(*answer, handled);
   HttpAnswer whole = Await(*answer, *woken, request.stream.get(), body, piece);
   answer->Detach();
   if (request.stream != nullptr) request.stream->Fail(absl::CancelledError("answered"));

@@ -9,7 +9,6 @@
 #include <string>
 #include <utility>
 
-#include "http/api/routes.h"
 #include "http/api/runtime.h"
 #include "model/text/tokenizer.h"
 #include "nlohmann/json.hpp"

@@ -1,7 +1,6 @@
 // Connections: routes, bounds, idle ones, drain.
 #include <sys/resource.h>
 
-#include <thread>
 #include <vector>
 
 #include "base/clock.h"

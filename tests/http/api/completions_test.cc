@@ -2,7 +2,6 @@
 #include <tuple>
 #include <vector>
 
-#include "base/status.h"
 #include "tests/http/http_testing.h"
 
 namespace recollect {

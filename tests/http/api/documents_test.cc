@@ -1,7 +1,5 @@
 // GET and DELETE of documents over the fake engine.
 #include <future>
-#include <memory>
-#include <thread>
 #include <vector>
 
 #include "base/sha256.h"

@@ -14,7 +14,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "http/api/routes.h"
 #include "http/net/authorize.h"
 #include "tests/access/access_testing.h"

@@ -104,7 +104,7 @@ TEST_F(BodyTest, WhatIsNoBodyIsToldBehindWhatWas) {
   Read();
   body_.Give("one");
   body_.Give("two");
-  body_.Break(absl::InvalidArgumentError("not HTTP"));
+  body_.End(absl::InvalidArgumentError("not HTTP"));
   EXPECT_FALSE(body_.failed());
   Read();
   Read();

@@ -7,7 +7,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "client/channel.h"
 #include "client/state.h"
 
 namespace recollect::client {
@@ -46,6 +45,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& addre
       replicas != nullptr ? replicas->Balanced() : MakeChannel(address, options, CommonArguments());
   const absl::Time deadline = absl::Now() + std::min(options.connect_timeout, options.timeout);
   if (!channel->WaitForConnected(absl::ToChronoTime(deadline))) {
+    RETURN_IF_ERROR(CheckNames(address));
     return absl::UnavailableError(absl::StrCat(
         "no server answers at ", address,
         tls ? " with TLS and a certificate for this name that the trusted ones vouch for"
@@ -139,24 +139,17 @@ absl::StatusOr<v1::RetrieveResponse> Client::Retrieve(const v1::RetrieveRequest&
 
 absl::StatusOr<v1::Session> Client::OpenSession(const v1::SessionOptions& options) {
   if (state_->sessions != nullptr) return state_->sessions->Open(options);
-  v1::OpenSessionRequest request;
-  *request.mutable_session() = options;
-  return Call(state_->options, *state_->generation, &v1::Generation::Stub::OpenSession, request);
+  return OpenAt(state_->options, *state_->generation, options);
 }
 
 absl::StatusOr<v1::Session> Client::GetSession(uint64_t id) {
   if (state_->sessions != nullptr) return state_->sessions->Get(id);
-  v1::GetSessionRequest request;
-  request.set_id(id);
-  return Call(state_->options, *state_->generation, &v1::Generation::Stub::GetSession, request);
+  return GetAt(state_->options, *state_->generation, id);
 }
 
 absl::Status Client::CloseSession(uint64_t id) {
   if (state_->sessions != nullptr) return state_->sessions->Close(id);
-  v1::CloseSessionRequest request;
-  request.set_id(id);
-  return Call(state_->options, *state_->generation, &v1::Generation::Stub::CloseSession, request)
-      .status();
+  return CloseAt(state_->options, *state_->generation, id);
 }
 
 absl::StatusOr<v1::Document> Client::SaveSession(const v1::SaveSessionRequest& request) {

@@ -96,9 +96,9 @@ struct GenerateResult {
 class Client {
  public:
   // `address` is "host:port", or several of them with commas between. Waits for a connection to
-  // one: UNAVAILABLE naming the address. INVALID_ARGUMENT: no API key can be like this one; no
-  // certificate in `tls_ca`; an address
-  // that is empty, without a port, one of HTTP (http://…) or, in a list, there twice.
+  // one: UNAVAILABLE naming the address, and whether its name cannot be resolved. INVALID_ARGUMENT:
+  // no API key can be like this one; no certificate in `tls_ca`; an address that is empty, without
+  // a port, one of HTTP (http://…) or, in a list, there twice.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address,
                                                          const ClientOptions& options = {});
   static std::unique_ptr<Client> OnChannel(std::shared_ptr<grpc::Channel> channel,

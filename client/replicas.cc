@@ -17,7 +17,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/status.h"
-#include "client/channel.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
 
 namespace recollect::client {
 namespace {
@@ -26,6 +27,10 @@ namespace {
 // the other is not waited for.
 constexpr int kMaxReconnectBackoffMs = 5'000;
 constexpr int kConnectMs = 5'000;
+
+constexpr int kMaxMessageBytes = 4 << 20;  // as the server's
+constexpr int kKeepaliveTimeMs = 30'000;   // the server allows one in 10 s
+constexpr int kKeepaliveTimeoutMs = 20'000;
 
 // Calls that may be made twice are made again by gRPC itself. What streams is not: how it goes on
 // is told in generate.cc and in the protocol of Ingest.
@@ -94,7 +99,8 @@ absl::Status AddAddresses(const std::string& server, std::vector<Address>* addre
   const int error =
       getaddrinfo(host_and_port.first.c_str(), host_and_port.second.c_str(), &hints, &found);
   if (error != 0) {
-    return absl::UnavailableError(absl::StrCat("server '", server, "': ", gai_strerror(error)));
+    return absl::UnavailableError(
+        absl::StrCat("server '", server, "': the name cannot be resolved: ", gai_strerror(error)));
   }
   for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
     std::array<char, NI_MAXHOST> host{};
@@ -160,6 +166,26 @@ grpc::ChannelArguments Arguments(const char* service_config, const std::string& 
 
 }  // namespace
 
+grpc::ChannelArguments CommonArguments() {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  // So that a call without a deadline ends when the server's machine is gone.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  // Any number of them: by default a connection on which nothing else is sent gets two.
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  // gRPC would ask the proxy of http_proxy to reach 127.0.0.1, too.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return arguments;
+}
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target, const ClientOptions& options,
+                                           const grpc::ChannelArguments& arguments) {
+  const auto credentials = options.tls_ca.empty() ? grpc::InsecureChannelCredentials()
+                                                  : grpc::SslCredentials({options.tls_ca, "", ""});
+  return grpc::CreateCustomChannel(target, credentials, arguments);
+}
+
 absl::StatusOr<std::vector<std::string>> SplitServers(const std::string& servers) {
   std::vector<std::string> names = absl::StrSplit(servers, ',');
   if (names.size() == 1 && IsOwnForm(servers)) return names;
@@ -176,6 +202,12 @@ absl::StatusOr<std::vector<std::string>> SplitServers(const std::string& servers
   return names;
 }
 
+absl::Status CheckNames(const std::string& servers) {
+  if (IsOwnForm(servers)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, SplitServers(servers));
+  return LookUp(names).status();
+}
+
 std::string Shown(const std::string& target) {
   absl::string_view shown = target;
   if (!absl::ConsumePrefix(&shown, "ipv4:")) absl::ConsumePrefix(&shown, "ipv6:");
@@ -188,7 +220,7 @@ absl::StatusOr<std::unique_ptr<Replicas>> Replicas::Find(const std::string& serv
   if (!list && IsOwnForm(servers)) return nullptr;
   ASSIGN_OR_RETURN(std::vector<std::string> names, SplitServers(servers));
   auto found = LookUp(names);
-  if (!found.ok() && !list) return nullptr;  // gRPC says why, and asks again
+  if (!found.ok() && !list) return nullptr;  // gRPC asks again
   ASSIGN_OR_RETURN(std::vector<Address> addresses, std::move(found));
   // One name with one address of each kind is one machine.
   const auto v6 = std::count_if(addresses.begin(), addresses.end(), [](const Address& address) {

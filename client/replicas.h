@@ -14,8 +14,15 @@
 #include "absl/status/statusor.h"
 #include "base/sync/mutex.h"
 #include "client/client.h"
+#include "grpcpp/support/channel_arguments.h"
 
 namespace recollect::client {
+
+// The settings that every channel has.
+grpc::ChannelArguments CommonArguments();
+// Returns a channel to `target`, with TLS if `options` trusts a certificate.
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target, const ClientOptions& options,
+                                           const grpc::ChannelArguments& arguments);
 
 // The address of one replica.
 struct Address {
@@ -27,6 +34,9 @@ struct Address {
 // Splits "name:50051,other:50051" at the commas. INVALID_ARGUMENT names a part that is empty, has
 // no port, is an HTTP address, occurs twice, or, in a list, has one of gRPC's own forms ("unix:…").
 absl::StatusOr<std::vector<std::string>> SplitServers(const std::string& servers);
+
+// Looks the names up. UNAVAILABLE naming one: none of them can be resolved.
+absl::Status CheckNames(const std::string& servers);
 
 // Returns "10.0.0.7:50051" for a target or a call's peer, for messages.
 std::string Shown(const std::string& target);

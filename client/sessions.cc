@@ -58,14 +58,16 @@ absl::StatusOr<std::shared_ptr<Sessions::Session>> Sessions::Find(uint64_t id) {
   return found->second;
 }
 
+Sessions::Place Sessions::PlaceOf(Session& session) {
+  MutexLock lock(session.mutex);
+  return session.place;
+}
+
 absl::StatusOr<v1::Session> Sessions::Open(const v1::SessionOptions& options) {
   const auto session = std::make_shared<Session>();
   session->options = options;
   ASSIGN_OR_RETURN(Place place, OpenSomewhere(options, {}, ""));
-  v1::GetSessionRequest request;
-  request.set_id(place.id);
-  ASSIGN_OR_RETURN(v1::Session info,
-                   Call(options_, *place.stub, &v1::Generation::Stub::GetSession, request));
+  ASSIGN_OR_RETURN(v1::Session info, GetAt(options_, *place.stub, place.id));
   {
     MutexLock lock(session->mutex);
     session->place = std::move(place);
@@ -98,10 +100,7 @@ absl::StatusOr<Sessions::Place> Sessions::OpenAt(const Address& address,
                                                  const v1::SessionOptions& options,
                                                  const std::vector<v1::GenerateRequest>& turns) {
   Place place{address.target, v1::Generation::NewStub(replicas_.To(address))};
-  v1::OpenSessionRequest request;
-  *request.mutable_session() = options;
-  ASSIGN_OR_RETURN(const v1::Session opened,
-                   Call(options_, *place.stub, &v1::Generation::Stub::OpenSession, request));
+  ASSIGN_OR_RETURN(const v1::Session opened, client::OpenAt(options_, *place.stub, options));
   place.id = opened.id();
   absl::Status status;
   for (const v1::GenerateRequest& turn : turns) {
@@ -117,9 +116,7 @@ absl::StatusOr<Sessions::Place> Sessions::OpenAt(const Address& address,
     if (!status.ok()) break;
   }
   if (status.ok()) return place;
-  v1::CloseSessionRequest close;
-  close.set_id(place.id);
-  (void)Call(options_, *place.stub, &v1::Generation::Stub::CloseSession, close);
+  (void)CloseAt(options_, *place.stub, place.id);
   return status;
 }
 
@@ -151,15 +148,8 @@ absl::Status Sessions::Move(Session& session, const absl::Status& why) {
 absl::StatusOr<v1::Session> Sessions::Get(uint64_t id) {
   ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, Find(id));
   for (bool moved = false;; moved = true) {
-    Place place;
-    {
-      MutexLock lock(session->mutex);
-      place = session->place;
-    }
-    v1::GetSessionRequest request;
-    request.set_id(place.id);
-    absl::StatusOr<v1::Session> info =
-        Call(options_, *place.stub, &v1::Generation::Stub::GetSession, request);
+    const Place place = PlaceOf(*session);
+    absl::StatusOr<v1::Session> info = GetAt(options_, *place.stub, place.id);
     if (info.ok()) info->set_id(id);
     if (moved || !IsGone(info.status())) return info;
     ASSIGN_OR_RETURN(const auto busy, Busy<Session>::Take(*session, id));
@@ -173,15 +163,8 @@ absl::Status Sessions::Close(uint64_t id) {
     MutexLock lock(mutex_);
     sessions_.erase(id);
   }
-  Place place;
-  {
-    MutexLock lock(session->mutex);
-    place = session->place;
-  }
-  v1::CloseSessionRequest request;
-  request.set_id(place.id);
-  const absl::Status status =
-      Call(options_, *place.stub, &v1::Generation::Stub::CloseSession, request).status();
+  const Place place = PlaceOf(*session);
+  const absl::Status status = CloseAt(options_, *place.stub, place.id);
   // With its server the session has ended, too.
   return IsGone(status) ? absl::OkStatus() : status;
 }
@@ -190,11 +173,7 @@ absl::StatusOr<v1::Document> Sessions::Save(const v1::SaveSessionRequest& reques
   ASSIGN_OR_RETURN(const std::shared_ptr<Session> session, Find(request.session_id()));
   ASSIGN_OR_RETURN(const auto busy, Busy<Session>::Take(*session, request.session_id()));
   for (bool moved = false;; moved = true) {
-    Place place;
-    {
-      MutexLock lock(session->mutex);
-      place = session->place;
-    }
+    const Place place = PlaceOf(*session);
     v1::SaveSessionRequest there = request;
     there.set_session_id(place.id);
     absl::StatusOr<v1::Document> saved = SaveAt(options_, *place.stub, there);
@@ -212,11 +191,7 @@ absl::StatusOr<GenerateResult> Sessions::Generate(const v1::GenerateRequest& req
   absl::Status status;
   Patience patience(replicas_.patience());
   for (int64_t tokens = 0;; tokens = answer.tokens()) {
-    Place place;
-    {
-      MutexLock lock(session->mutex);
-      place = session->place;
-    }
+    const Place place = PlaceOf(*session);
     status = answer.Ask(*place.stub, place.id, options_, begun);
     if (!IsGone(status) || answer.cancelled()) break;
     if (answer.tokens() > tokens) patience.Renew();

@@ -52,6 +52,7 @@ class Sessions {
   };
 
   absl::StatusOr<std::shared_ptr<Session>> Find(uint64_t id);
+  static Place PlaceOf(Session& session);
   // Opens one with these options and turns anywhere; `last`: the target to be tried at the end.
   absl::StatusOr<Place> OpenSomewhere(const v1::SessionOptions& options,
                                       const std::vector<v1::GenerateRequest>& turns,

@@ -44,6 +44,15 @@ void SetKey(const ClientOptions& options, grpc::ClientContext* context);
 void SetKeyAndDeadline(const ClientOptions& options, grpc::ClientContext* context,
                        absl::Time begun = absl::Now());
 
+// Reads to the end of a stream, and returns its status.
+template <typename Response, typename Stream>
+absl::Status ReadToEnd(Stream& stream) {
+  Response ignored;
+  while (stream.Read(&ignored)) {
+  }
+  return FromGrpc(stream.Finish());
+}
+
 // Makes one unary call, with the client's key and deadline.
 template <typename Stub, typename Request, typename Response>
 absl::StatusOr<Response> Call(const ClientOptions& options, Stub& stub,
@@ -57,7 +66,25 @@ absl::StatusOr<Response> Call(const ClientOptions& options, Stub& stub,
   return response;
 }
 
-// Saves a session at the server where it lives. Without a deadline: it reads all of the text.
+// Calls at the server where a session lives.
+inline absl::StatusOr<v1::Session> OpenAt(const ClientOptions& options, v1::Generation::Stub& stub,
+                                          const v1::SessionOptions& session) {
+  v1::OpenSessionRequest request;
+  *request.mutable_session() = session;
+  return Call(options, stub, &v1::Generation::Stub::OpenSession, request);
+}
+inline absl::StatusOr<v1::Session> GetAt(const ClientOptions& options, v1::Generation::Stub& stub,
+                                         uint64_t id) {
+  v1::GetSessionRequest request;
+  request.set_id(id);
+  return Call(options, stub, &v1::Generation::Stub::GetSession, request);
+}
+inline absl::Status CloseAt(const ClientOptions& options, v1::Generation::Stub& stub, uint64_t id) {
+  v1::CloseSessionRequest request;
+  request.set_id(id);
+  return Call(options, stub, &v1::Generation::Stub::CloseSession, request).status();
+}
+// Without a deadline: it reads all of the text.
 inline absl::StatusOr<v1::Document> SaveAt(const ClientOptions& options, v1::Generation::Stub& stub,
                                            const v1::SaveSessionRequest& request) {
   grpc::ClientContext context;

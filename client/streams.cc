@@ -98,17 +98,11 @@ absl::StatusOr<v1::Document> Ingest(std::unique_ptr<IngestStream> stream,
       // Not cancelled: the server answers once it has let go of the id, so that the next one may
       // begin at once.
       stream->WritesDone();
-      v1::IngestResponse ignored;
-      while (stream->Read(&ignored)) {
-      }
-      stream->Finish();
+      (void)ReadToEnd<v1::IngestResponse>(*stream);
       return input;
     }
   }
-  v1::IngestResponse ignored;
-  while (stream->Read(&ignored)) {
-  }
-  RETURN_IF_ERROR(FromGrpc(stream->Finish()));
+  RETURN_IF_ERROR(ReadToEnd<v1::IngestResponse>(*stream));
   return document;
 }
 

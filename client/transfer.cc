@@ -1,5 +1,4 @@
 // Documents as files: export and import.
-#include <memory>
 #include <utility>
 
 #include "base/status.h"
@@ -89,10 +88,7 @@ absl::StatusOr<v1::Document> Client::ImportDocument(
   v1::Document document;
   const absl::Status read = SendFile(*stream, id, file, progress, &document);
   stream->WritesDone();
-  v1::ImportDocumentResponse ignored;
-  while (stream->Read(&ignored)) {
-  }
-  const absl::Status ended = FromGrpc(stream->Finish());
+  const absl::Status ended = ReadToEnd<v1::ImportDocumentResponse>(*stream);
   RETURN_IF_ERROR(read);
   RETURN_IF_ERROR(ended);
   return document;

@@ -94,6 +94,13 @@ TEST_F(ServiceTest, NobodyListeningIsUnavailable) {
   EXPECT_THAT(client.status(), Fails(absl::StatusCode::kUnavailable, "127.0.0.1:1"));
 }
 
+TEST_F(ServiceTest, ANameThatCannotBeResolvedIsCalledThat) {
+  const auto client =
+      client::Client::Connect("no such host:1", {.connect_timeout = absl::Milliseconds(200)});
+  EXPECT_THAT(client.status(), Fails(absl::StatusCode::kUnavailable,
+                                     "server 'no such host:1': the name cannot be resolved: "));
+}
+
 TEST_F(ServiceTest, ConnectingTakesNoLongerThanACall) {
   const auto client = client::Client::Connect(
       "127.0.0.1:1",

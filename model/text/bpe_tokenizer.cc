@@ -116,7 +116,7 @@ int32_t BpeTokenizer::Word(std::string_view pre_token) const {
   return found == long_words_.end() ? -1 : found->second;
 }
 
-void BpeTokenizer::Encode(std::string_view pre_token, std::vector<BpeSymbol>& word) const {
+void BpeTokenizer::EncodeWord(std::string_view pre_token, std::vector<BpeSymbol>& word) const {
   if (const int32_t id = Word(pre_token); id >= 0) {
     word.push_back({id, static_cast<int32_t>(pre_token.size())});
   } else {
@@ -168,7 +168,7 @@ absl::StatusOr<Tokenizer::Encoded> BpeTokenizer::EncodeValid(std::string_view te
     if (pre_token.empty()) break;
     const int64_t size = std::ssize(pre_token);
     word.clear();
-    Encode(pre_token, word);
+    EncodeWord(pre_token, word);
     // They count to the token after them, as long as a stream can keep them.
     if (word.empty() && waiting + size < kMaxPreTokenBytes) {
       waiting += size;

@@ -50,7 +50,7 @@ class BpeTokenizer final : public Tokenizer {
   int32_t Word(std::string_view pre_token) const;
   // Appends the tokens of one pre-token. A byte without one counts to the next token of the
   // pre-token, or else to the last one.
-  void Encode(std::string_view pre_token, std::vector<BpeSymbol>& word) const;
+  void EncodeWord(std::string_view pre_token, std::vector<BpeSymbol>& word) const;
   void Merge(std::string_view pre_token, std::vector<BpeSymbol>& word) const;
 
   PreTokenSplitter splitter_;

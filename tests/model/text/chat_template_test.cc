@@ -141,7 +141,6 @@ TEST(ChatTemplateTest, TheNextTurnBeginsWithWhatWasReadAndWritten) {
     if (chat.takes_system()) turns.insert(turns.begin(), {kSystem, "Count."});
     const RenderedChat before = chat.RenderWithEnds(*tokenizer, turns).value();
     ASSERT_EQ(before.message_ends.size(), turns.size());
-    EXPECT_LT(before.message_ends.back(), std::ssize(before.ids)) << "no opening";
     std::vector<int32_t> read = before.ids;
     // LLaMA 2's answer has spaces around it, which the model writes.
     const auto answer = tokenizer->Encode(name == "llama2" ? " Three. " : "Three.").value();

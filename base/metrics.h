@@ -36,9 +36,6 @@ inline MetricFamily MakeCounter(std::string name, std::string help, double value
 inline MetricFamily MakeGauge(std::string name, std::string help, double value) {
   return {std::move(name), std::move(help), MetricType::kGauge, {{{}, value, {}}}};
 }
-inline MetricFamily MakeHistogram(std::string name, std::string help, HistogramValues values) {
-  return {std::move(name), std::move(help), MetricType::kHistogram, {{{}, 0, std::move(values)}}};
-}
 
 }  // namespace recollect
 

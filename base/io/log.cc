@@ -16,20 +16,18 @@ constexpr char kTextPattern[] = "%Y-%m-%dT%H:%M:%S.%e%z %l %v";
 // The message is an object without its opening brace.
 constexpr char kJsonPattern[] = R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l",%v)";
 
+struct Level {
+  absl::string_view name;
+  spdlog::level::level_enum of_spdlog;
+};
+constexpr Level kLevels[] = {{"debug", spdlog::level::debug},  // by LogLevel
+                             {"info", spdlog::level::info},
+                             {"warning", spdlog::level::warn},
+                             {"error", spdlog::level::err},
+                             {"off", spdlog::level::off}};
+
 spdlog::level::level_enum ToSpdlog(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug:
-      return spdlog::level::debug;
-    case LogLevel::kInfo:
-      return spdlog::level::info;
-    case LogLevel::kWarning:
-      return spdlog::level::warn;
-    case LogLevel::kError:
-      return spdlog::level::err;
-    case LogLevel::kOff:
-      return spdlog::level::off;
-  }
-  return spdlog::level::info;
+  return kLevels[static_cast<size_t>(level)].of_spdlog;
 }
 
 spdlog::logger& Logger() {
@@ -85,18 +83,9 @@ void SetLogLevel(LogLevel level) { Logger().set_level(ToSpdlog(level)); }
 bool LogEnabled(LogLevel level) { return Logger().should_log(ToSpdlog(level)); }
 
 absl::Status SetLogLevel(absl::string_view name) {
-  struct Entry {
-    absl::string_view name;
-    LogLevel level;
-  };
-  static constexpr Entry kLevels[] = {{"debug", LogLevel::kDebug},
-                                      {"info", LogLevel::kInfo},
-                                      {"warning", LogLevel::kWarning},
-                                      {"error", LogLevel::kError},
-                                      {"off", LogLevel::kOff}};
-  for (const Entry& entry : kLevels) {
-    if (entry.name != name) continue;
-    SetLogLevel(entry.level);
+  for (const Level& level : kLevels) {
+    if (level.name != name) continue;
+    Logger().set_level(level.of_spdlog);
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(

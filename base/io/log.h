@@ -34,10 +34,6 @@ void Log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
   if (LogEnabled(level)) LogLine(level, fmt::format(format, std::forward<Args>(args)...));
 }
 template <typename... Args>
-void LogDebug(fmt::format_string<Args...> format, Args&&... args) {
-  Log(LogLevel::kDebug, format, std::forward<Args>(args)...);
-}
-template <typename... Args>
 void LogInfo(fmt::format_string<Args...> format, Args&&... args) {
   Log(LogLevel::kInfo, format, std::forward<Args>(args)...);
 }

@@ -4,6 +4,7 @@
 
 #include "base/io/log_fields.h"
 #include "nlohmann/json.hpp"
+#include "tests/support/status_matchers.h"
 
 namespace recollect {
 namespace {
@@ -26,9 +27,7 @@ TEST(LogTest, LevelsBelowTheSetOneAreSilent) {
 TEST(LogTest, LevelsHaveNames) {
   EXPECT_TRUE(SetLogLevel("debug").ok());
   EXPECT_TRUE(LogEnabled(LogLevel::kDebug));
-  const absl::Status status = SetLogLevel("loud");
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("\"loud\""));
+  EXPECT_THAT(SetLogLevel("loud"), StatusIs(absl::StatusCode::kInvalidArgument, "\"loud\""));
   EXPECT_TRUE(LogEnabled(LogLevel::kDebug));
   EXPECT_TRUE(SetLogLevel("off").ok());
   EXPECT_FALSE(LogEnabled(LogLevel::kError));
@@ -62,9 +61,7 @@ TEST(LogTest, TextOfAnEventIsItsLine) {
   ::testing::internal::CaptureStderr();
   LogEvent(LogLevel::kInfo, "call", {{"request", int64_t{7}}}, "call 7 A/B");
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr(" info call 7 A/B\n"));
-  const absl::Status status = SetLogFormat("xml");
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("\"xml\""));
+  EXPECT_THAT(SetLogFormat("xml"), StatusIs(absl::StatusCode::kInvalidArgument, "\"xml\""));
 }
 
 }  // namespace

@@ -4,41 +4,12 @@
 #include <cstdint>
 #include <utility>
 
+#include "model/text/tokenizer.h"
+
 namespace recollect::engine {
 namespace {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";
-
-struct Lead {
-  size_t length;      // of the character; 0: no character begins with this byte
-  uint8_t low, high;  // allowed second byte (Unicode table 3-7)
-};
-
-Lead LeadOf(uint8_t byte) {
-  if (byte < 0x80) return {1, 0, 0};
-  if (byte >= 0xc2 && byte <= 0xdf) return {2, 0x80, 0xbf};
-  if (byte == 0xe0) return {3, 0xa0, 0xbf};
-  if (byte == 0xed) return {3, 0x80, 0x9f};
-  if (byte >= 0xe1 && byte <= 0xef) return {3, 0x80, 0xbf};
-  if (byte == 0xf0) return {4, 0x90, 0xbf};
-  if (byte >= 0xf1 && byte <= 0xf3) return {4, 0x80, 0xbf};
-  if (byte == 0xf4) return {4, 0x80, 0x8f};
-  return {0, 0, 0};
-}
-
-// Length of the longest prefix of `s` that begins a character, and whether it is one.
-std::pair<size_t, bool> ScanCharacter(std::string_view s) {
-  const Lead lead = LeadOf(static_cast<uint8_t>(s[0]));
-  if (lead.length == 0) return {1, false};
-  size_t n = 1;
-  while (n < lead.length && n < s.size()) {
-    const uint8_t byte = static_cast<uint8_t>(s[n]);
-    const uint8_t low = n == 1 ? lead.low : 0x80, high = n == 1 ? lead.high : 0xbf;
-    if (byte < low || byte > high) return {n, false};
-    ++n;
-  }
-  return {n, n == lead.length};
-}
 
 // Length of the longest suffix of `text` that is a proper prefix of `stop`.
 size_t PartialStop(std::string_view text, std::string_view stop) {
@@ -53,17 +24,23 @@ size_t PartialStop(std::string_view text, std::string_view stop) {
 TextStream::TextStream(std::vector<std::string> stops) : stops_(std::move(stops)) {}
 
 void TextStream::DecodeRaw(bool final) {
-  size_t at = 0;
-  while (at < raw_.size()) {
-    const std::string_view rest = std::string_view(raw_).substr(at);
-    const auto [length, complete] = ScanCharacter(rest);
-    if (!complete && length == rest.size() && LeadOf(static_cast<uint8_t>(rest[0])).length != 0 &&
-        !final)
-      break;
-    text_.append(complete ? rest.substr(0, length) : kReplacement);
-    at += length;
+  std::string_view rest = raw_;
+  const auto is_part = [](std::string_view bytes) {  // of whole characters and the next one
+    return model::FindInvalidUtf8(bytes, /*allow_partial_end=*/true) < 0;
+  };
+  while (!rest.empty()) {
+    const int64_t invalid = model::FindInvalidUtf8(rest, /*allow_partial_end=*/false);
+    const std::string_view whole =
+        rest.substr(0, invalid < 0 ? rest.size() : static_cast<size_t>(invalid));
+    text_.append(whole);
+    rest.remove_prefix(whole.size());
+    if (rest.empty() || (!final && is_part(rest))) break;
+    size_t ill_formed = 1;
+    while (ill_formed < rest.size() && is_part(rest.substr(0, ill_formed + 1))) ++ill_formed;
+    text_.append(kReplacement);
+    rest.remove_prefix(ill_formed);
   }
-  raw_.erase(0, at);
+  raw_.erase(0, raw_.size() - rest.size());
 }
 
 std::string TextStream::Push(std::string_view bytes) {

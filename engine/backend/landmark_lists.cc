@@ -1,9 +1,9 @@
 #include "engine/backend/landmark_lists.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "store/record.h"
 
 namespace recollect::engine {
 namespace {
@@ -19,14 +19,6 @@ struct Head {
 template <typename T>
 void Put(std::span<const T> numbers, std::string* out) {
   out->append(reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes());
-}
-
-template <typename T>
-std::vector<T> Take(size_t count, absl::string_view* bytes) {
-  std::vector<T> numbers(count);
-  if (count > 0) std::memcpy(numbers.data(), bytes->data(), count * sizeof(T));
-  bytes->remove_prefix(count * sizeof(T));
-  return numbers;
 }
 
 absl::Status Refused(absl::string_view why) {
@@ -49,14 +41,14 @@ std::string EncodeLists(const LandmarkLists& lists) {
 absl::StatusOr<LandmarkLists> DecodeLists(absl::string_view bytes, int64_t chunks, int64_t d_k) {
   Head head;
   if (bytes.size() < sizeof(head)) return Refused(absl::StrCat(bytes.size(), " bytes"));
-  std::memcpy(&head, bytes.data(), sizeof(head));
-  bytes.remove_prefix(sizeof(head));
+  store::RecordReader reader(bytes);
+  reader.Fields(head.version, head.d_k, head.lists, head.chunks);
   if (head.version != 1) return Refused(absl::StrCat("version ", head.version, ", expected 1"));
   if (head.d_k != d_k || head.chunks != chunks) {
     return Refused(absl::StrCat(head.chunks, " keys of ", head.d_k, " numbers, expected ", chunks,
                                 " of ", d_k));
   }
-  const uint64_t expected = uint64_t{head.lists} * head.d_k * sizeof(Bf16) +
+  const uint64_t expected = sizeof(head) + uint64_t{head.lists} * head.d_k * sizeof(Bf16) +
                             (uint64_t{head.lists} + 1) * sizeof(int64_t) +
                             uint64_t{head.chunks} * sizeof(int32_t);
   if (head.lists == 0 || bytes.size() != expected) {
@@ -65,9 +57,9 @@ absl::StatusOr<LandmarkLists> DecodeLists(absl::string_view bytes, int64_t chunk
   }
   LandmarkLists lists;
   lists.d_k = d_k;
-  lists.centroids = Take<Bf16>(size_t{head.lists} * head.d_k, &bytes);
-  lists.begins = Take<int64_t>(size_t{head.lists} + 1, &bytes);
-  lists.order = Take<int32_t>(head.chunks, &bytes);
+  lists.centroids = reader.Numbers<Bf16>(size_t{head.lists} * head.d_k);
+  lists.begins = reader.Numbers<int64_t>(size_t{head.lists} + 1);
+  lists.order = reader.Numbers<int32_t>(head.chunks);
   if (lists.begins.front() != 0 || lists.begins.back() != chunks ||
       !std::is_sorted(lists.begins.begin(), lists.begins.end())) {
     return Refused("its lists do not follow one another");

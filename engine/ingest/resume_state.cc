@@ -1,10 +1,10 @@
 #include "engine/ingest/resume_state.h"
 
+#include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "base/status.h"
+#include "store/record.h"
 
 namespace recollect::engine {
 namespace {
@@ -26,22 +26,6 @@ void PutAll(std::string& out, const std::vector<int32_t>& values) {
   out.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(int32_t));
 }
 
-template <typename T>
-bool Take(std::string_view& in, T& value) {
-  if (in.size() < sizeof(T)) return false;
-  std::memcpy(&value, in.data(), sizeof(T));
-  in.remove_prefix(sizeof(T));
-  return true;
-}
-
-bool TakeAll(std::string_view& in, std::vector<int32_t>& values) {
-  const size_t bytes = values.size() * sizeof(int32_t);
-  if (in.size() < bytes) return false;
-  if (bytes > 0) std::memcpy(values.data(), in.data(), bytes);
-  in.remove_prefix(bytes);
-  return true;
-}
-
 }  // namespace
 
 std::string EncodeResumeState(const ResumeState& state) {
@@ -58,25 +42,22 @@ std::string EncodeResumeState(const ResumeState& state) {
 }
 
 absl::StatusOr<ResumeState> DecodeResumeState(std::string_view bytes) {
-  uint32_t version = 0;
-  int64_t pending = 0;
-  ResumeState state;
-  if (!Take(bytes, version) || version != kVersion) {
+  store::RecordReader reader({bytes.data(), bytes.size()});
+  const auto version = reader.Number<uint32_t>();
+  if (version != kVersion) {
     return absl::DataLossError(
         absl::StrCat("resume state has version ", version, ", expected ", kVersion));
   }
-  const bool head =
-      Take(bytes, state.tokens) && Take(bytes, state.text_end) && Take(bytes, pending);
-  if (!head || state.tokens < 0 || state.text_end < 0 || pending < 0 ||
-      pending > static_cast<int64_t>(bytes.size() / 8)) {
-    return absl::DataLossError("resume state is cut short");
-  }
-  state.pending_ids.resize(static_cast<size_t>(pending));
-  state.pending_bytes.resize(static_cast<size_t>(pending));
-  if (!TakeAll(bytes, state.pending_ids) || !TakeAll(bytes, state.pending_bytes)) {
-    return absl::DataLossError("resume state is cut short");
-  }
-  state.local_state = std::string(bytes);
+  ResumeState state;
+  int64_t pending = 0;
+  reader.Fields(state.tokens, state.text_end, pending);
+  // So many have no room in any case.
+  const auto count = static_cast<size_t>(std::clamp<int64_t>(pending, 0, std::ssize(bytes)));
+  state.pending_ids = reader.Numbers<int32_t>(count);
+  state.pending_bytes = reader.Numbers<int32_t>(count);
+  const auto rest = reader.Rest<char>();
+  if (!reader.done()) return absl::DataLossError("resume state is cut short");
+  state.local_state.assign(rest.begin(), rest.end());
   return state;
 }
 
@@ -114,25 +95,26 @@ std::string EncodeAppendPoint(const AppendPoint& point) {
 
 absl::StatusOr<AppendPoint> DecodeAppendPoint(std::string_view bytes,
                                               const store::DocumentInfo& document) {
-  uint32_t version = 0;
-  AppendPoint point;
-  if (!Take(bytes, version) || version != kPointVersion) {
+  store::RecordReader reader({bytes.data(), bytes.size()});
+  const auto version = reader.Number<uint32_t>();
+  if (version != kPointVersion) {
     return absl::DataLossError(
         absl::StrCat("append point has version ", version, ", expected ", kPointVersion));
   }
-  if (!Take(bytes, point.chunks) || !Take(bytes, point.bytes) || !Take(bytes, point.input_offset)) {
-    return absl::DataLossError("append point is cut short");
-  }
+  AppendPoint point;
+  reader.Fields(point.chunks, point.bytes, point.input_offset);
+  const auto rest = reader.Rest<char>();
+  if (!reader.done()) return absl::DataLossError("append point is cut short");
   const int64_t input = document.from_tokens ? document.tokens : document.bytes;
   const auto within = [](int64_t value, int64_t size) { return value > 0 && value <= size; };
   if (!within(point.chunks, document.chunks) || !within(point.input_offset, input) ||
-      point.bytes < 0 || point.bytes > document.bytes) {
+      point.bytes > document.bytes) {
     return absl::DataLossError(absl::StrCat("append point after ", point.chunks, " chunks, ",
                                             point.bytes, " bytes and input ", point.input_offset,
                                             ", of a document with ", document.chunks, ", ",
                                             document.bytes, " and ", input));
   }
-  point.resume_state = std::string(bytes);
+  point.resume_state.assign(rest.begin(), rest.end());
   return point;
 }
 

@@ -6,8 +6,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
-#include "engine/session/for_each.h"
-#include "engine/session/search_on_device.h"
+#include "engine/session/key_search.h"
 #include "kernels/cpu/op_context.h"
 #include "kernels/landmark_topk/best_candidates.h"
 

@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "engine/session/for_each.h"
-#include "engine/session/search_on_device.h"
+#include "engine/session/key_search.h"
 #include "kernels/cpu/op_context.h"
 
 namespace recollect::engine {

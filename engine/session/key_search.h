@@ -1,16 +1,27 @@
-// Searches documents' keys that are in a device's memory; what sparse_keys.cc and hybrid_keys.cc
-// share.
-#ifndef RECOLLECT_ENGINE_SESSION_SEARCH_ON_DEVICE_H_
-#define RECOLLECT_ENGINE_SESSION_SEARCH_ON_DEVICE_H_
+// Holds what the searches of keys that depend on words share (sparse_keys.cc, hybrid_keys.cc).
+#ifndef RECOLLECT_ENGINE_SESSION_KEY_SEARCH_H_
+#define RECOLLECT_ENGINE_SESSION_KEY_SEARCH_H_
 
+#include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "base/check.h"
+#include "base/sync/thread_pool.h"
 #include "engine/backend/sparse_index.h"
 
 namespace recollect::engine {
+
+// body(i) for each i in [0, count), in any order, on the threads of `pool` (null: on the caller's);
+// returns when all have returned.
+inline void ForEach(ThreadPool* pool, int64_t count, const std::function<void(int64_t)>& body) {
+  if (pool != nullptr && count > 1) {
+    pool->ParallelFor(count, [&](int64_t i, int) { body(i); });
+  } else {
+    for (int64_t i = 0; i < count; ++i) body(i);
+  }
+}
 
 // Searches `documents`, of which there is at least one. Keys has on_device(). Fails as
 // SparseIndex::Search. REQUIRES: one index keeps all of them.
@@ -27,4 +38,4 @@ absl::StatusOr<std::vector<kernels::ScoredCandidate>> SearchOnDevice(
 
 }  // namespace recollect::engine
 
-#endif  // RECOLLECT_ENGINE_SESSION_SEARCH_ON_DEVICE_H_
+#endif  // RECOLLECT_ENGINE_SESSION_KEY_SEARCH_H_

@@ -15,8 +15,7 @@ namespace {
 
 constexpr int64_t kMaxIdBytes = 256;
 constexpr int64_t kMaxDilation = 4096;
-constexpr int64_t kMaxWindow = 1 << 20;
-constexpr int64_t kMaxInitial = 1 << 20;
+constexpr int64_t kMaxPositions = 1 << 20;  // of a window, or initial ones
 constexpr int64_t kMaxContext = int64_t{1} << 32;
 constexpr int64_t kMaxTopKBlocks = 1 << 16;
 constexpr int64_t kMaxPromptBytes = 2 << 20;
@@ -30,16 +29,18 @@ constexpr int64_t kMaxStops = 16;
 constexpr int64_t kMaxStopBytes = 256;
 constexpr int64_t kMaxHits = 1024;
 
+// 0 to `most`.
+absl::Status CheckAtMost(absl::string_view field, int64_t value, int64_t most) {
+  return CheckRange<int64_t>(field, value, 0, most);
+}
+
 absl::Status CheckDilation(const char* field, int64_t dilation) {
   if (dilation == -1 || (dilation >= 1 && dilation <= kMaxDilation)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(field, ": ", dilation, ", limit 1 to ", kMaxDilation, ", or -1 for none"));
 }
-absl::Status CheckWindow(const char* field, int64_t window) {
-  return CheckRange<int64_t>(field, window, 0, kMaxWindow);
-}
-absl::Status CheckInitial(const char* field, int64_t initial) {
-  return CheckRange<int64_t>(field, initial, 0, kMaxInitial);
+absl::Status CheckPositions(const char* field, int64_t positions) {
+  return CheckAtMost(field, positions, kMaxPositions);
 }
 
 // How many numbers there must be is the model's to say.
@@ -64,14 +65,13 @@ absl::Status CheckPrompt(const Prompt& prompt, absl::string_view field, int64_t 
   }
   int64_t bytes = 0;
   for (const ChatMessage& message : prompt.messages) bytes += std::ssize(message.content);
-  RETURN_IF_ERROR(CheckRange<int64_t>(absl::StrCat(field, ".messages: bytes in all"), bytes, 0,
-                                      kMaxPromptBytes));
-  RETURN_IF_ERROR(CheckRange<int64_t>(absl::StrCat(field, ".messages: count"),
-                                      std::ssize(prompt.messages), 0, kMaxMessages));
-  RETURN_IF_ERROR(CheckRange<int64_t>(absl::StrCat(field, ".text: bytes"), std::ssize(prompt.text),
-                                      0, kMaxPromptBytes));
-  return CheckRange<int64_t>(absl::StrCat(field, ".tokens: count"), std::ssize(prompt.tokens), 0,
-                             most_tokens);
+  RETURN_IF_ERROR(
+      CheckAtMost(absl::StrCat(field, ".messages: bytes in all"), bytes, kMaxPromptBytes));
+  RETURN_IF_ERROR(CheckAtMost(absl::StrCat(field, ".messages: count"), std::ssize(prompt.messages),
+                              kMaxMessages));
+  RETURN_IF_ERROR(
+      CheckAtMost(absl::StrCat(field, ".text: bytes"), std::ssize(prompt.text), kMaxPromptBytes));
+  return CheckAtMost(absl::StrCat(field, ".tokens: count"), std::ssize(prompt.tokens), most_tokens);
 }
 
 absl::Status CheckNotEmpty(const Prompt& prompt, absl::string_view field) {
@@ -93,11 +93,11 @@ absl::Status CheckSampling(const Sampling& sampling) {
   RETURN_IF_ERROR(
       CheckRange<double>("sampling.temperature", sampling.temperature, 0, kMaxTemperature));
   RETURN_IF_ERROR(CheckRange<double>("sampling.top_p", sampling.top_p, 0, 1));
-  RETURN_IF_ERROR(CheckRange<int64_t>("sampling.top_k", sampling.top_k, 0, kMaxTopK));
+  RETURN_IF_ERROR(CheckAtMost("sampling.top_k", sampling.top_k, kMaxTopK));
   RETURN_IF_ERROR(
       CheckRange<double>("sampling.dry_multiplier", sampling.dry_multiplier, 0, kMaxDryMultiplier));
-  RETURN_IF_ERROR(CheckRange<int64_t>("sampling.dry_allowed_length", sampling.dry_allowed_length, 0,
-                                      kMaxDryAllowedLength));
+  RETURN_IF_ERROR(CheckAtMost("sampling.dry_allowed_length", sampling.dry_allowed_length,
+                              kMaxDryAllowedLength));
   // On the wire 0 stands for the default of these two.
   if (!(sampling.top_p > 0))
     return absl::InvalidArgumentError("sampling.top_p: 0, must be above 0");
@@ -136,24 +136,24 @@ absl::Status CheckNewDocumentId(const std::string& id) {
 }
 
 absl::Status CheckSession(const SessionOptions& options) {
-  RETURN_IF_ERROR(CheckRange<int64_t>("mounts: count", std::ssize(options.mounts), 0, kMaxMounts));
+  RETURN_IF_ERROR(CheckAtMost("mounts: count", std::ssize(options.mounts), kMaxMounts));
   for (const std::string& id : options.mounts) {
     if (absl::Status status = CheckDocumentId(id); !status.ok()) return Annotate(status, "mounts");
   }
   if (!options.mount_filter.empty()) RETURN_IF_ERROR(CheckMountFilter(options));
   if (options.dilation.has_value()) RETURN_IF_ERROR(CheckDilation("dilation", *options.dilation));
-  if (options.window.has_value()) RETURN_IF_ERROR(CheckWindow("window", *options.window));
-  if (options.initial.has_value()) RETURN_IF_ERROR(CheckInitial("initial", *options.initial));
+  if (options.window.has_value()) RETURN_IF_ERROR(CheckPositions("window", *options.window));
+  if (options.initial.has_value()) RETURN_IF_ERROR(CheckPositions("initial", *options.initial));
   RETURN_IF_ERROR(CheckEach("layer_dilations", options.layer_dilations, CheckDilation));
-  RETURN_IF_ERROR(CheckEach("layer_windows", options.layer_windows, CheckWindow));
-  RETURN_IF_ERROR(CheckEach("layer_initials", options.layer_initials, CheckInitial));
+  RETURN_IF_ERROR(CheckEach("layer_windows", options.layer_windows, CheckPositions));
+  RETURN_IF_ERROR(CheckEach("layer_initials", options.layer_initials, CheckPositions));
   if (options.context.has_value()) {
     RETURN_IF_ERROR(CheckRange<int64_t>("context", *options.context, 1, kMaxContext));
   }
-  RETURN_IF_ERROR(CheckRange<int64_t>("mount_as", static_cast<int64_t>(options.mount_as), 0,
-                                      static_cast<int64_t>(MountAs::kBoth)));
-  RETURN_IF_ERROR(CheckRange<int64_t>("text_tokens", options.text_tokens, 0, kMaxPromptTokens));
-  return CheckRange<int64_t>("top_k_blocks", options.top_k_blocks, 0, kMaxTopKBlocks);
+  RETURN_IF_ERROR(CheckAtMost("mount_as", static_cast<int64_t>(options.mount_as),
+                              static_cast<int64_t>(MountAs::kBoth)));
+  RETURN_IF_ERROR(CheckAtMost("text_tokens", options.text_tokens, kMaxPromptTokens));
+  return CheckAtMost("top_k_blocks", options.top_k_blocks, kMaxTopKBlocks);
 }
 
 absl::Status CheckRequest(const GenerateRequest& request) {
@@ -165,14 +165,14 @@ absl::Status CheckRequest(const GenerateRequest& request) {
   RETURN_IF_ERROR(CheckSession(request.session_options));
   RETURN_IF_ERROR(CheckPrompt(request.prompt, "prompt", kMaxPromptTokens, /*messages=*/true));
   RETURN_IF_ERROR(CheckSampling(request.sampling));
-  RETURN_IF_ERROR(CheckRange<int64_t>("max_tokens", request.max_tokens, 0, kMaxAnswerTokens));
+  RETURN_IF_ERROR(CheckAtMost("max_tokens", request.max_tokens, kMaxAnswerTokens));
   if (request.logprobs.has_value())
-    RETURN_IF_ERROR(CheckRange<int64_t>("logprobs", *request.logprobs, 0, kMaxTopLogprobs));
-  RETURN_IF_ERROR(CheckRange<int64_t>("generated.ids: count (max_tokens at most)",
-                                      std::ssize(request.generated), 0, request.max_tokens));
-  RETURN_IF_ERROR(CheckRange<int64_t>("generated.text: bytes", std::ssize(request.generated_text),
-                                      0, kMaxPromptBytes));
-  RETURN_IF_ERROR(CheckRange<int64_t>("stop: count", std::ssize(request.stop), 0, kMaxStops));
+    RETURN_IF_ERROR(CheckAtMost("logprobs", *request.logprobs, kMaxTopLogprobs));
+  RETURN_IF_ERROR(CheckAtMost("generated.ids: count (max_tokens at most)",
+                              std::ssize(request.generated), request.max_tokens));
+  RETURN_IF_ERROR(
+      CheckAtMost("generated.text: bytes", std::ssize(request.generated_text), kMaxPromptBytes));
+  RETURN_IF_ERROR(CheckAtMost("stop: count", std::ssize(request.stop), kMaxStops));
   for (const std::string& stop : request.stop) {
     RETURN_IF_ERROR(CheckRange<int64_t>("stop: bytes", std::ssize(stop), 1, kMaxStopBytes));
     if (const int64_t bad = model::FindInvalidUtf8(stop, /*allow_partial_end=*/false); bad >= 0) {
@@ -186,9 +186,9 @@ absl::Status CheckRequest(const ScoreRequest& request) {
   RETURN_IF_ERROR(CheckSession(request.session_options));
   RETURN_IF_ERROR(CheckPrompt(request.prompt, "prompt", kMaxScoreTokens));
   RETURN_IF_ERROR(CheckNotEmpty(request.prompt, "prompt"));
-  RETURN_IF_ERROR(CheckRange<int64_t>("top_logprobs", request.top_logprobs, 0, kMaxTopLogprobs));
-  RETURN_IF_ERROR(CheckRange<int64_t>("flush_after: count", std::ssize(request.flush_after), 0,
-                                      kMaxScoreFlushes));
+  RETURN_IF_ERROR(CheckAtMost("top_logprobs", request.top_logprobs, kMaxTopLogprobs));
+  RETURN_IF_ERROR(
+      CheckAtMost("flush_after: count", std::ssize(request.flush_after), kMaxScoreFlushes));
   int64_t previous = 0;
   for (const int64_t after : request.flush_after) {
     if (after <= previous) {
@@ -201,7 +201,7 @@ absl::Status CheckRequest(const ScoreRequest& request) {
 }
 
 absl::Status CheckRequest(const RetrieveRequest& request) {
-  RETURN_IF_ERROR(CheckRange<int64_t>("k", request.k, 0, kMaxHits));
+  RETURN_IF_ERROR(CheckAtMost("k", request.k, kMaxHits));
   RETURN_IF_ERROR(CheckSession(request.session_options));
   RETURN_IF_ERROR(CheckPrompt(request.query, "query", kMaxPromptTokens));
   return CheckNotEmpty(request.query, "query");

@@ -47,6 +47,19 @@ absl::StatusOr<std::vector<int32_t>> TokensOf(const model::Model& model, const P
   return std::move(encoded.ids);
 }
 
+constexpr const char* kMountAsNames[] = {"default", "memory", "text", "both"};  // by MountAs
+
+absl::Status CheckMountAs(const model::ModelConfig& config, MountAs mount_as) {
+  const MountAs built =
+      config.documents() == DocumentKind::kText ? MountAs::kText : MountAs::kMemory;
+  if (mount_as == MountAs::kDefault || mount_as == built) return absl::OkStatus();
+  if (config.has_adapter()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("mount_as: \"", kMountAsNames[static_cast<size_t>(mount_as)],
+                   "\", but documents of a model of family ", config.architecture,
+                   " are mounted as \"", kMountAsNames[static_cast<size_t>(built)], "\""));
+}
+
 }  // namespace
 
 absl::Status CheckTokenIds(const model::ModelConfig& config, std::span<const int32_t> tokens,
@@ -127,31 +140,6 @@ absl::Status RequireLandmarks(const model::Model& model) {
       model.config().has_adapter() ? " with a memory adapter has keys that no vector holds"
                                    : " has no landmarks: its layers retrieve nothing"));
 }
-
-namespace {
-
-const char* NameOf(MountAs mount_as) {
-  switch (mount_as) {
-    case MountAs::kText:
-      return "text";
-    case MountAs::kBoth:
-      return "both";
-    default:
-      return "memory";
-  }
-}
-
-absl::Status CheckMountAs(const model::ModelConfig& config, MountAs mount_as) {
-  const MountAs built =
-      config.documents() == DocumentKind::kText ? MountAs::kText : MountAs::kMemory;
-  if (mount_as == MountAs::kDefault || mount_as == built) return absl::OkStatus();
-  if (config.has_adapter()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("mount_as: \"", NameOf(mount_as), "\", but documents of a model of family ",
-                   config.architecture, " are mounted as \"", NameOf(built), "\""));
-}
-
-}  // namespace
 
 bool MountsText(const model::ModelConfig& config, MountAs mount_as) {
   if (config.documents() == DocumentKind::kText) return true;

@@ -162,8 +162,7 @@ std::shared_ptr<RequestHandle> EngineImpl::Retrieve(
     RetrieveRequest request, std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done) {
   const absl::Status checked = CheckRequest(request);
   return Submit(checked, std::nullopt,
-                MakeRetrieve(*model_, {*store_, threads_.get()}, std::move(request),
-                             std::move(done), counters_));
+                MakeRetrieve(*model_, std::move(request), std::move(done), counters_));
 }
 
 std::shared_ptr<RequestHandle> EngineImpl::Embed(

@@ -12,15 +12,9 @@ namespace recollect::engine {
 namespace {
 
 // Runs the text as a prompt and flushes: that closes the chunk, and the landmark there asks.
-class Embed final : public Request {
+class Embed final : public Answering<EmbedRequest, Embedding> {
  public:
-  Embed(const model::Model& model, EmbedRequest request,
-        std::function<void(absl::StatusOr<Embedding>)> done, Counters& counters)
-      : Request(std::move(request.session_options), request.deadline, std::move(request.account)),
-        model_(model),
-        request_(std::move(request)),
-        done_(std::move(done)),
-        counters_(counters) {}
+  using Answering::Answering;
 
   absl::Status Prepare(const PromptSource&) override {
     RETURN_IF_ERROR(RequireLandmarks(model_));
@@ -58,23 +52,7 @@ class Embed final : public Request {
     return true;
   }
 
-  bool prefilling() const override { return true; }
   int64_t most_rows() const override { return input_.most_rows(); }
-
- protected:
-  void Finish() override {
-    counters_.prompt_tokens += result_.tokens;
-    done_(std::move(result_));
-  }
-  void Fail(const absl::Status& status) override { done_(status); }
-
- private:
-  const model::Model& model_;
-  EmbedRequest request_;
-  const std::function<void(absl::StatusOr<Embedding>)> done_;
-  Counters& counters_;
-  Input input_;
-  Embedding result_;
 };
 
 }  // namespace

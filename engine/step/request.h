@@ -13,13 +13,11 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
-#include "base/sync/thread_pool.h"
 #include "engine/counters.h"
 #include "engine/session/session.h"
 #include "engine/step/make_prompt.h"
 #include "engine/step/piece.h"
 #include "engine/streams.h"
-#include "store/document_store.h"
 
 namespace recollect::engine {
 
@@ -82,19 +80,46 @@ class Request {
   std::atomic<bool> cancelled_{false};
 };
 
+// A request whose caller hears nothing before its one answer.
+template <typename Asked, typename Answer>
+class Answering : public Request {
+ public:
+  using Done = std::function<void(absl::StatusOr<Answer>)>;
+  Answering(const model::Model& model, Asked asked, Done done, Counters& counters)
+      : Request(std::move(asked.session_options), asked.deadline, std::move(asked.account)),
+        model_(model),
+        counters_(counters),
+        request_(std::move(asked)),
+        done_(std::move(done)) {}
+  bool prefilling() const override { return true; }
+
+ protected:
+  void Finish() override {
+    counters_.prompt_tokens += prompt_tokens();
+    done_(std::move(result_));
+  }
+  void Fail(const absl::Status& status) override { done_(status); }
+  // Without a token that the session has carried.
+  virtual int64_t prompt_tokens() const { return std::ssize(input_.tokens); }
+
+  const model::Model& model_;
+  Counters& counters_;
+  Asked request_;
+  Input input_;
+  Answer result_;
+
+ private:
+  const Done done_;
+};
+
 // The four kinds of requests. The time to the first token counts from here.
 std::shared_ptr<Request> MakeGenerate(const model::Model& model, GenerateRequest request,
                                       std::shared_ptr<GenerateEvents> events, Counters& counters);
 std::shared_ptr<Request> MakeScore(const model::Model& model, ScoreRequest request,
                                    std::function<void(absl::StatusOr<ScoreResult>)> done,
                                    Counters& counters);
-// Where documents that are kept as text are searched, and on which threads; null: the caller's.
-struct TextSource {
-  store::DocumentReader& store;
-  ThreadPool* threads = nullptr;
-};
 std::shared_ptr<Request> MakeRetrieve(
-    const model::Model& model, TextSource text, RetrieveRequest request,
+    const model::Model& model, RetrieveRequest request,
     std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done, Counters& counters);
 std::shared_ptr<Request> MakeEmbed(const model::Model& model, EmbedRequest request,
                                    std::function<void(absl::StatusOr<Embedding>)> done,

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -13,18 +12,13 @@ namespace {
 
 // Runs the query as a prompt, flushes, and keeps what the landmark that closes it retrieved. Of
 // documents that are kept as text, the query's words are looked up, and nothing runs.
-class Retrieving final : public Request {
+class Retrieving final : public Answering<RetrieveRequest, std::vector<Retrieval>> {
  public:
-  Retrieving(const model::Model& model, TextSource text, RetrieveRequest request,
-             std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done, Counters& counters)
-      : Request(std::move(request.session_options), request.deadline, std::move(request.account)),
-        model_(model),
-        text_(text),
-        request_(std::move(request)),
-        done_(std::move(done)),
-        counters_(counters) {}
+  using Answering::Answering;
 
-  absl::Status Prepare(const PromptSource&) override {
+  absl::Status Prepare(const PromptSource& source) override {
+    store_ = &source.store;
+    threads_ = source.threads;
     if (!OfText() && !model_.config().has_adapter()) {
       RETURN_IF_ERROR(RequireLandmarks(model_));
     }
@@ -42,7 +36,7 @@ class Retrieving final : public Request {
     retrieval.position = std::ssize(input_.tokens) - 1;
     for (const Pin& pin : session->mounts()) retrieval.candidates += pin->sparse()->blocks();
     const int64_t k = request_.k > 0 ? request_.k : kDefaultTextHits;
-    auto blocks = RetrieveText(text_.store, text_.threads, session->mounts(), query, k);
+    auto blocks = RetrieveText(*store_, threads_, session->mounts(), query, k);
     counters_.CountError(blocks.status());
     RETURN_IF_ERROR(blocks.status());
     for (TextBlock& block : *blocks) retrieval.hits.push_back(std::move(block.hit));
@@ -70,34 +64,22 @@ class Retrieving final : public Request {
     return true;
   }
 
-  bool prefilling() const override { return true; }
   int64_t most_rows() const override { return input_.most_rows(); }
-
- protected:
-  void Finish() override {
-    counters_.prompt_tokens += std::ssize(input_.tokens);
-    done_(std::move(result_));
-  }
-  void Fail(const absl::Status& status) override { done_(status); }
 
  private:
   bool OfText() const { return !MountsMemory(model_.config(), session_options.mount_as); }
 
-  const model::Model& model_;
-  const TextSource text_;
-  RetrieveRequest request_;
-  const std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done_;
-  Counters& counters_;
-  Input input_;
-  std::vector<Retrieval> result_;
+  // Where documents that are kept as text are searched.
+  store::DocumentReader* store_ = nullptr;
+  ThreadPool* threads_ = nullptr;  // null: the caller's
 };
 
 }  // namespace
 
 std::shared_ptr<Request> MakeRetrieve(
-    const model::Model& model, TextSource text, RetrieveRequest request,
+    const model::Model& model, RetrieveRequest request,
     std::function<void(absl::StatusOr<std::vector<Retrieval>>)> done, Counters& counters) {
-  return std::make_shared<Retrieving>(model, text, std::move(request), std::move(done), counters);
+  return std::make_shared<Retrieving>(model, std::move(request), std::move(done), counters);
 }
 
 }  // namespace recollect::engine

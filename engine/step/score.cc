@@ -14,16 +14,11 @@
 namespace recollect::engine {
 namespace {
 
-class Scoring final : public Request {
+class Scoring final : public Answering<ScoreRequest, ScoreResult> {
  public:
-  Scoring(const model::Model& model, ScoreRequest request,
-          std::function<void(absl::StatusOr<ScoreResult>)> done, Counters& counters)
-      : Request(std::move(request.session_options), request.deadline, std::move(request.account)),
-        stays_open_(request.session.has_value()),
-        model_(model),
-        request_(std::move(request)),
-        done_(std::move(done)),
-        counters_(counters) {
+  Scoring(const model::Model& model, ScoreRequest request, Done done, Counters& counters)
+      : Answering(model, std::move(request), std::move(done), counters),
+        stays_open_(request_.session.has_value()) {
     piece.consume = [this](const HeadRow& head, std::span<const float> logits) {
       const auto at = static_cast<size_t>(head.index - before_);
       const LogSoftmax probabilities(logits);
@@ -81,15 +76,10 @@ class Scoring final : public Request {
     return input_.done();
   }
 
-  bool prefilling() const override { return true; }
   int64_t most_rows() const override { return input_.most_rows() + 2; }  // of a carried token
 
  protected:
-  void Finish() override {
-    counters_.prompt_tokens += std::ssize(result_.tokens);
-    done_(std::move(result_));
-  }
-  void Fail(const absl::Status& status) override { done_(status); }
+  int64_t prompt_tokens() const override { return std::ssize(result_.tokens); }
 
  private:
   // The last token of a prefix, or of what an open session has read, is what the first one here is
@@ -103,16 +93,10 @@ class Scoring final : public Request {
     return session->CheckLimit(std::ssize(input_.tokens));
   }
 
-  const bool stays_open_;  // the session
-  const model::Model& model_;
-  ScoreRequest request_;
-  const std::function<void(absl::StatusOr<ScoreResult>)> done_;
-  Counters& counters_;
+  const bool stays_open_;                   // the session
   bool started_ = false, is_text_ = false;  // the prompt is text, not tokens
-  Input input_;
-  Said said_;           // in an open session
-  int64_t before_ = 0;  // tokens of the input before the first that is scored
-  ScoreResult result_;
+  Said said_;                               // in an open session
+  int64_t before_ = 0;                      // tokens of the input before the first that is scored
 };
 
 }  // namespace

@@ -101,14 +101,15 @@ EngineImpl::EngineImpl(const EngineOptions& options, LoadedModel model,
                      ? nullptr
                      : std::make_unique<const TextKeys>(*model_, *store_, threads_,
                                                         std::move(model.sparse))),
-      mounts_(
-          *store_, *store_,
-          {*landmarks_, model_->config().key_width(), options.landmark_budget_bytes,
-           [this](const store::DocumentInfo& info) { return indexes_.Find(info); },
-           text_keys_.get(), model_->config().has_adapter()},
+      mounts_(std::make_shared<Mounts>(
+          *store_,
+          Mounts::Keys{*store_, *landmarks_, model_->config().key_width(),
+                       options.landmark_budget_bytes,
+                       [this](const store::DocumentInfo& info) { return indexes_.Find(info); },
+                       text_keys_.get(), model_->config().has_adapter()},
           model_->fingerprint(), counters_, [this](OwnerId owner) { tiers_.EraseOwner(owner); },
-          [this](const std::function<void()>& work) { RunInBackground(work); }),
-      indexes_(*store_, mounts_,
+          [this](const std::function<void()>& work) { RunInBackground(work); })),
+      indexes_(*store_, *mounts_,
                options.index == IndexMode::kExact || text_keys_ != nullptr ? nullptr : model.lists,
                model_->fingerprint(), model_->config().key_width(), LeastIndexed(options),
                counters_),
@@ -128,7 +129,7 @@ EngineImpl::EngineImpl(const EngineOptions& options, LoadedModel model,
               scheduler_.state_budget(), scheduler_.waker(), options.chunk_states_format,
               options.commit_tokens, options.text_commit_tokens, options.max_ingests,
               [this](const std::string& id, OwnerId replaced) { DocumentPublished(id, replaced); }},
-          scheduler_, mounts_)) {
+          scheduler_, *mounts_)) {
   scheduler_.state_budget().OnShortage([this] { return prompts_.DropOldest(); });
   scheduler_.Start();
   indexes_.Start();
@@ -169,9 +170,9 @@ EngineStats EngineImpl::stats() const {
   stats.index = IndexName(options_.index);
   stats.chunk_states_format =
       options_.chunk_states_format == ChunkStatesFormat::kBf16 ? "bf16" : "mxint8";
-  stats.indexed_documents = mounts_.listed_documents();
-  stats.landmark_bytes = mounts_.used_bytes();
-  stats.landmark_budget_bytes = mounts_.budget_bytes();
+  stats.indexed_documents = mounts_->listed_documents();
+  stats.landmark_bytes = mounts_->used_bytes();
+  stats.landmark_budget_bytes = mounts_->budget_bytes();
   stats.landmark_sketch_chunks = landmarks_->sketched_keys();
   if (const int64_t n = stats.landmark_sketch_chunks; n > 0) {
     const int64_t plain_bytes = landmarks_->LandmarkIndex::BytesOf(n, model_->config().key_width());
@@ -224,7 +225,7 @@ Mounts::Need EngineImpl::NeedOf(const SessionOptions& options) const {
 
 absl::StatusOr<std::unique_ptr<Session>> EngineImpl::MakeSession(
     const SessionOptions& options, const model::LocalPatterns& pattern) {
-  ASSIGN_OR_RETURN(std::vector<Pin> pins, mounts_.Mount(options.mounts, NeedOf(options)));
+  ASSIGN_OR_RETURN(std::vector<Pin> pins, mounts_->Mount(options.mounts, NeedOf(options)));
   ASSIGN_OR_RETURN(std::unique_ptr<SequenceState> sequence, backend_->NewSequence(pattern));
   auto session = std::make_unique<Session>(*model_, *store_, tiers_, *landmarks_, options,
                                            model_->config().PositionLimit(pattern),
@@ -256,7 +257,7 @@ absl::StatusOr<SessionLease> EngineImpl::BorrowSession(
   const int64_t limit = model_->config().PositionLimit(pattern);
   std::vector<Pin> pins;
   if (recalls) {
-    ASSIGN_OR_RETURN(pins, mounts_.Mount(options.mounts, NeedOf(options)));
+    ASSIGN_OR_RETURN(pins, mounts_->Mount(options.mounts, NeedOf(options)));
   }
   std::unique_ptr<Session> session;
   if (limit == 0 || std::ssize(beginning) <= limit) {

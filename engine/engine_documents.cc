@@ -94,12 +94,12 @@ absl::StatusOr<store::DocumentInfo> EngineImpl::SetMetadata(const std::string& i
 absl::Status EngineImpl::DeleteDocument(const std::string& id) {
   if (draining_) return ShuttingDown();
   RETURN_IF_ERROR(CheckDocumentId(id));
-  absl::Status removed = mounts_.Remove(id);
+  absl::Status removed = mounts_->Remove(id);
   if (removed.ok()) return AbandonRefresh(id);
   if (!absl::IsNotFound(removed)) return removed;
   const absl::Status abandoned = ingests_->Abandon(id);
   // It may have been published in between: abandoning waited for that.
-  return absl::IsNotFound(abandoned) ? mounts_.Remove(id) : abandoned;
+  return absl::IsNotFound(abandoned) ? mounts_->Remove(id) : abandoned;
 }
 
 // What is unfinished of a document that is gone is of no use.
@@ -114,7 +114,7 @@ absl::Status EngineImpl::AbandonRefresh(const std::string& id) {
 }
 
 void EngineImpl::DocumentPublished(const std::string& id, OwnerId replaced) {
-  if (replaced != OwnerId{}) mounts_.Retire(replaced);
+  if (replaced != OwnerId{}) mounts_->Retire(replaced);
   indexes_.Add(id);
 }
 
@@ -124,7 +124,7 @@ absl::StatusOr<std::shared_ptr<Refresh>> EngineImpl::MakeRefresh(const std::stri
   if (draining_) return ShuttingDown();
   RETURN_IF_ERROR(CheckDocumentId(id));
   RETURN_IF_ERROR(scheduler_.CheckRoom());
-  ASSIGN_OR_RETURN(work.document, mounts_.PinDocument(id));
+  ASSIGN_OR_RETURN(work.document, mounts_->PinDocument(id));
   if (work.document->info().fingerprint == model_->fingerprint()) return nullptr;
   RETURN_IF_ERROR(CheckRefresh(work.document->info()));
   ASSIGN_OR_RETURN(work.stream,
@@ -186,7 +186,7 @@ std::shared_ptr<RequestHandle> EngineImpl::SaveSession(
 absl::StatusOr<std::string> EngineImpl::ReadText(const std::string& id, int64_t begin,
                                                  int64_t end) {
   RETURN_IF_ERROR(CheckDocumentId(id));
-  ASSIGN_OR_RETURN(const Pin pin, mounts_.PinDocument(id));
+  ASSIGN_OR_RETURN(const Pin pin, mounts_->PinDocument(id));
   absl::StatusOr<std::string> text = store_->ReadText(pin->info().owner, begin, end);
   counters_.CountError(text.status());
   return text;
@@ -195,7 +195,7 @@ absl::StatusOr<std::string> EngineImpl::ReadText(const std::string& id, int64_t 
 absl::StatusOr<std::unique_ptr<ExportStream>> EngineImpl::ExportDocument(const std::string& id) {
   if (draining_) return ShuttingDown();
   RETURN_IF_ERROR(CheckDocumentId(id));
-  ASSIGN_OR_RETURN(Pin pin, mounts_.PinDocument(id));
+  ASSIGN_OR_RETURN(Pin pin, mounts_->PinDocument(id));
   return BeginExport(*model_, *store_, *store_, counters_, std::move(pin));
 }
 

@@ -143,7 +143,7 @@ class EngineImpl final : public Engine {
   const std::shared_ptr<LandmarkIndex> landmarks_;
   const std::shared_ptr<ThreadPool> threads_;        // may be null
   const std::unique_ptr<const TextKeys> text_keys_;  // null: documents are not kept as text
-  Mounts mounts_;
+  const std::shared_ptr<Mounts> mounts_;
   LandmarkIndexes indexes_;
   SessionTable sessions_;
   PromptCache prompts_;

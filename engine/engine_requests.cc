@@ -103,7 +103,7 @@ absl::StatusOr<PromptSource> EngineImpl::SourceOf(const Request& request) {
   source.continues = documents == DocumentKind::kPrefix && !options.mounts.empty();
   RETURN_IF_ERROR(ValidateSession(*model_, options));
   if (MountsText(model_->config(), options.mount_as)) {
-    ASSIGN_OR_RETURN(source.text_mounts, mounts_.Mount(options.mounts, NeedOf(options)));
+    ASSIGN_OR_RETURN(source.text_mounts, mounts_->Mount(options.mounts, NeedOf(options)));
   }
   return source;
 }

@@ -14,15 +14,6 @@ std::string KeptPattern(const IngestContext& context, const model::LocalPatterns
   return context.model.config().documents() == DocumentKind::kPrefix ? pattern.Text() : "";
 }
 
-absl::Status CheckModel(const store::DocumentInfo& document, const char* was_read,
-                        const std::string& fingerprint, const char* and_then) {
-  if (document.fingerprint == fingerprint) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("document \"", document.id, "\" ", was_read, " by a model with fingerprint ",
-                   document.fingerprint, "; this model has ", fingerprint,
-                   ": docs refresh reads it again", and_then));
-}
-
 absl::Status CheckPattern(const store::DocumentInfo& document, const char* was_made,
                           const std::string& pattern) {
   if (document.pattern == pattern) return absl::OkStatus();
@@ -35,7 +26,7 @@ absl::Status CheckPattern(const store::DocumentInfo& document, const char* was_m
 absl::Status CheckAppend(const store::DocumentInfo& document, bool from_tokens,
                          const std::string& fingerprint, const std::string& pattern) {
   RETURN_IF_ERROR(
-      CheckModel(document, "was read", fingerprint, ", and then it can be appended to"));
+      CheckModel(document, fingerprint, "was read", ", and then it can be appended to"));
   if (document.from_tokens != from_tokens) {
     const auto input = [](bool tokens) { return tokens ? "token ids" : "text"; };
     return absl::FailedPreconditionError(
@@ -128,7 +119,7 @@ absl::StatusOr<store::IngestProgress> BeginInStore(const IngestContext& context,
 
 absl::Status CheckComparable(const IngestContext& context, const store::DocumentInfo& document,
                              const model::LocalPatterns& pattern) {
-  RETURN_IF_ERROR(CheckModel(document, "exists, read", context.model.fingerprint(), ""));
+  RETURN_IF_ERROR(CheckModel(document, context.model.fingerprint(), "exists, read"));
   return CheckPattern(document, "exists, made", KeptPattern(context, pattern));
 }
 

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "engine/step/limits.h"
@@ -84,11 +83,7 @@ absl::StatusOr<std::unique_ptr<ExportStream>> BeginExport(const model::Model& mo
                                                           store::DocumentReader& reader,
                                                           Counters& counters, Pin pin) {
   const store::DocumentInfo& info = pin->info();
-  if (info.fingerprint != model.fingerprint()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "document \"", info.id, "\" was read by a model with fingerprint ", info.fingerprint,
-        "; this model has ", model.fingerprint(), ": docs refresh reads it again"));
-  }
+  RETURN_IF_ERROR(CheckModel(info, model.fingerprint()));
   // The pin may be older than the metadata.
   store::DocumentInfo document = info;
   if (const auto now = catalog.Get(info.id); now.ok() && now->owner == info.owner) {

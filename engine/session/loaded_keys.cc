@@ -7,18 +7,17 @@
 
 namespace recollect::engine {
 
-absl::Status LoadedKeys::Load(const Mounts::Keys& from, store::DocumentReader& reader,
-                              const store::DocumentInfo& info, Mounts::Need need) {
+absl::Status LoadedKeys::Load(const Mounts::Keys& from, const store::DocumentInfo& info,
+                              Mounts::Need need) {
   MutexLock lock(mutex_);
-  absl::Status status = need.keys ? LoadKeys(from, reader, info) : absl::OkStatus();
+  absl::Status status = need.keys ? LoadKeys(from, info) : absl::OkStatus();
   if (status.ok() && need.words && !sparse_.has_value()) status = LoadSparse(from, info);
   return Annotate(status, absl::StrCat("document \"", info.id, "\""));
 }
 
-absl::Status LoadedKeys::LoadKeys(const Mounts::Keys& from, store::DocumentReader& reader,
-                                  const store::DocumentInfo& info) {
+absl::Status LoadedKeys::LoadKeys(const Mounts::Keys& from, const store::DocumentInfo& info) {
   if (from.hybrid ? hybrid_.has_value() : any()) return absl::OkStatus();
-  if (from.text == nullptr) return LoadLandmarks(from, reader, info);
+  if (from.text == nullptr) return LoadLandmarks(from, info);
   if (!from.hybrid) return LoadSparse(from, info);
   ASSIGN_OR_RETURN(hybrid_, from.text->ReadHybrid(info));
   return absl::OkStatus();
@@ -29,10 +28,9 @@ absl::Status LoadedKeys::LoadSparse(const Mounts::Keys& from, const store::Docum
   return absl::OkStatus();
 }
 
-absl::Status LoadedKeys::LoadLandmarks(const Mounts::Keys& from, store::DocumentReader& reader,
-                                       const store::DocumentInfo& info) {
+absl::Status LoadedKeys::LoadLandmarks(const Mounts::Keys& from, const store::DocumentInfo& info) {
   LargeVector<Bf16> read(static_cast<size_t>(info.chunks * from.d_k));
-  RETURN_IF_ERROR(reader.FillLandmarkKeys(info.owner, info.chunks, from.d_k, read.data()));
+  RETURN_IF_ERROR(from.reader.FillLandmarkKeys(info.owner, info.chunks, from.d_k, read.data()));
   const std::shared_ptr<const LandmarkLists> lists =
       from.find_lists == nullptr ? nullptr : from.find_lists(info);
   if (lists == nullptr) {

@@ -12,7 +12,6 @@
 #include "engine/backend/landmark_index.h"
 #include "engine/session/mounts.h"
 #include "engine/session/text_keys.h"
-#include "store/document_store.h"
 
 namespace recollect::engine {
 
@@ -20,8 +19,7 @@ namespace recollect::engine {
 class LoadedKeys {
  public:
   // Reads what `need` asks for and is not there yet. Fails as Mounts::Mount; blocks on disk.
-  absl::Status Load(const Mounts::Keys& from, store::DocumentReader& reader,
-                    const store::DocumentInfo& info, Mounts::Need need);
+  absl::Status Load(const Mounts::Keys& from, const store::DocumentInfo& info, Mounts::Need need);
   // Gives landmark keys their lists; does nothing if none are loaded.
   absl::Status UseLists(ListedKeys listed);
 
@@ -41,10 +39,8 @@ class LoadedKeys {
   const HybridKeys* hybrid() const { return hybrid_.has_value() ? &*hybrid_ : nullptr; }
 
  private:
-  absl::Status LoadKeys(const Mounts::Keys& from, store::DocumentReader& reader,
-                        const store::DocumentInfo& info);
-  absl::Status LoadLandmarks(const Mounts::Keys& from, store::DocumentReader& reader,
-                             const store::DocumentInfo& info);
+  absl::Status LoadKeys(const Mounts::Keys& from, const store::DocumentInfo& info);
+  absl::Status LoadLandmarks(const Mounts::Keys& from, const store::DocumentInfo& info);
   absl::Status LoadSparse(const Mounts::Keys& from, const store::DocumentInfo& info);
   bool any() const { return landmarks_ != nullptr || sparse_.has_value() || hybrid_.has_value(); }
 

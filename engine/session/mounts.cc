@@ -13,11 +13,18 @@
 #include "engine/session/loaded_keys.h"
 
 namespace recollect::engine {
-namespace {
 
-// A document someone pins, or whose keys are kept. Fields other than keys are guarded by the
-// registry's mutex.
-struct Entry {
+absl::Status CheckModel(const store::DocumentInfo& document, const std::string& fingerprint,
+                        const char* was_read, const char* and_then) {
+  if (document.fingerprint == fingerprint) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("document \"", document.id, "\" ", was_read, " by a model with fingerprint ",
+                   document.fingerprint, "; this model has ", fingerprint,
+                   ": docs refresh reads it again", and_then));
+}
+
+// A document someone pins, or whose keys are kept. Fields other than keys are guarded by mutex_.
+struct Mounts::Entry {
   store::DocumentInfo info;
   int pins = 0;
   bool removed = false;
@@ -26,71 +33,11 @@ struct Entry {
   LoadedKeys keys;
 };
 
-absl::Status CheckFingerprint(const store::DocumentInfo& info, const std::string& fingerprint) {
-  if (info.fingerprint == fingerprint) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "document \"", info.id, "\" was read by a model with fingerprint ", info.fingerprint,
-      ", this model has ", fingerprint, ": docs refresh reads it again"));
-}
-
-}  // namespace
-
-struct Mounts::State : std::enable_shared_from_this<State> {
-  State(store::Catalog& catalog_in, store::DocumentReader& reader_in, Keys keys_in,
-        std::string fingerprint_in, Counters& counters_in, std::function<void(OwnerId)> freed_in,
-        std::function<void(std::function<void()>)> post_in)
-      : catalog(catalog_in),
-        reader(reader_in),
-        keys(std::move(keys_in)),
-        fingerprint(std::move(fingerprint_in)),
-        counters(counters_in),
-        freed(std::move(freed_in)),
-        post(std::move(post_in)) {}
-
-  class PinImpl;
-
-  absl::StatusOr<std::shared_ptr<Entry>> Acquire(const std::string& id, Need need);
-  // Accounts for `needed` bytes in `accounted`, if that is 0.
-  absl::Status Account(const store::DocumentInfo& info, int64_t needed, int64_t& accounted)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  absl::Status MakeRoom(const store::DocumentInfo& info, int64_t needed)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  // Of the unpinned; false: there is none.
-  bool DropOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  // What a document's keys take in memory, at most.
-  int64_t BytesOf(const store::DocumentInfo& info) const;
-  absl::Status Load(Entry& entry, Need need);
-  void CountByWords(Entry& entry);  // REQUIRES: loaded
-  // The device may have less room than the budget says.
-  absl::Status LoadMakingRoom(Entry& entry, Need need);
-  void Unpin(const std::shared_ptr<Entry>& entry);
-  void Drop(Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  // Of a document that was removed. False: it is pinned, and the last pin frees it.
-  bool Forget(OwnerId owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
-  void FreeLater(OwnerId owner);
-  // Tells the store that this process no longer reads the document.
-  void UnpinLater(OwnerId owner);
-
-  store::Catalog& catalog;
-  store::DocumentReader& reader;
-  const Keys keys;
-  const std::string fingerprint;
-  Counters& counters;
-  const std::function<void(OwnerId)> freed;
-  const std::function<void(std::function<void()>)> post;
-
-  mutable Mutex mutex;
-  std::unordered_map<uint64_t, std::shared_ptr<Entry>> entries ABSL_GUARDED_BY(mutex);  // by owner
-  int64_t used ABSL_GUARDED_BY(mutex) = 0;
-  int64_t reserved ABSL_GUARDED_BY(mutex) = 0;  // beside `used`; no mount is refused for it
-  int64_t clock ABSL_GUARDED_BY(mutex) = 0;
-};
-
-class Mounts::State::PinImpl final : public DocumentPin {
+class Mounts::PinImpl final : public DocumentPin {
  public:
-  PinImpl(std::shared_ptr<State> state, std::shared_ptr<Entry> entry, bool with_keys)
-      : state_(std::move(state)), entry_(std::move(entry)), with_keys_(with_keys) {}
-  ~PinImpl() override { state_->Unpin(entry_); }
+  PinImpl(std::shared_ptr<Mounts> mounts, std::shared_ptr<Entry> entry, bool with_keys)
+      : mounts_(std::move(mounts)), entry_(std::move(entry)), with_keys_(with_keys) {}
+  ~PinImpl() override { mounts_->Unpin(entry_); }
   const store::DocumentInfo& info() const override { return entry_->info; }
   KeyRun keys() const override {
     if (!with_keys_) return {};
@@ -101,22 +48,22 @@ class Mounts::State::PinImpl final : public DocumentPin {
   const HybridKeys* hybrid() const override { return with_keys_ ? entry_->keys.hybrid() : nullptr; }
 
  private:
-  const std::shared_ptr<State> state_;
+  const std::shared_ptr<Mounts> mounts_;
   const std::shared_ptr<Entry> entry_;
   const bool with_keys_;
 };
 
 // The mutex is held over the catalog's read, so that a removal comes either before it or after the
 // pin.
-absl::StatusOr<std::shared_ptr<Entry>> Mounts::State::Acquire(const std::string& id, Need need) {
-  MutexLock lock(mutex);
-  absl::StatusOr<store::DocumentInfo> info = catalog.Get(id);
+absl::StatusOr<std::shared_ptr<Mounts::Entry>> Mounts::Acquire(const std::string& id, Need need) {
+  MutexLock lock(mutex_);
+  absl::StatusOr<store::DocumentInfo> info = catalog_.Get(id);
   if (!info.ok()) {
-    counters.CountError(info.status());
+    counters_.CountError(info.status());
     return info.status();
   }
-  if (need.keys || need.words) RETURN_IF_ERROR(CheckFingerprint(*info, fingerprint));
-  std::shared_ptr<Entry>& slot = entries[static_cast<uint64_t>(info->owner)];
+  if (need.keys || need.words) RETURN_IF_ERROR(CheckModel(*info, fingerprint_));
+  std::shared_ptr<Entry>& slot = entries_[static_cast<uint64_t>(info->owner)];
   if (slot == nullptr) {
     slot = std::make_shared<Entry>();
     slot->info = *std::move(info);
@@ -124,9 +71,9 @@ absl::StatusOr<std::shared_ptr<Entry>> Mounts::State::Acquire(const std::string&
   const std::shared_ptr<Entry> entry = slot;
   if (entry->pins == 0) {
     // Where other processes share the store, one may have removed it since it was looked up.
-    if (const absl::Status pinned = catalog.Pin(entry->info.owner); !pinned.ok()) {
+    if (const absl::Status pinned = catalog_.Pin(entry->info.owner); !pinned.ok()) {
       Drop(*entry);
-      counters.CountError(pinned);
+      counters_.CountError(pinned);
       return Annotate(pinned, absl::StrCat("document \"", id, "\""));
     }
   }
@@ -134,7 +81,7 @@ absl::StatusOr<std::shared_ptr<Entry>> Mounts::State::Acquire(const std::string&
   absl::Status status;
   if (need.keys) status = Account(entry->info, BytesOf(entry->info), entry->accounted.keys);
   if (need.words && status.ok()) {
-    status = Account(entry->info, keys.text->WordBytesOf(entry->info), entry->accounted.words);
+    status = Account(entry->info, keys_.text->WordBytesOf(entry->info), entry->accounted.words);
   }
   if (!status.ok()) {
     if (--entry->pins == 0) {
@@ -143,35 +90,34 @@ absl::StatusOr<std::shared_ptr<Entry>> Mounts::State::Acquire(const std::string&
     }
     return status;
   }
-  entry->last_used = ++clock;
+  entry->last_used = ++clock_;
   return entry;
 }
 
-absl::Status Mounts::State::Account(const store::DocumentInfo& info, int64_t needed,
-                                    int64_t& accounted) {
+absl::Status Mounts::Account(const store::DocumentInfo& info, int64_t needed, int64_t& accounted) {
   if (accounted > 0) return absl::OkStatus();
   RETURN_IF_ERROR(MakeRoom(info, needed));
   accounted = needed;
-  used += needed;
+  used_ += needed;
   return absl::OkStatus();
 }
 
-absl::Status Mounts::State::MakeRoom(const store::DocumentInfo& info, int64_t needed) {
-  while (used + needed > keys.budget_bytes) {
+absl::Status Mounts::MakeRoom(const store::DocumentInfo& info, int64_t needed) {
+  while (used_ + needed > keys_.budget_bytes) {
     if (!DropOldest()) {
       return absl::ResourceExhaustedError(
           absl::StrCat("document \"", info.id, "\": its ",
-                       keys.text == nullptr || keys.hybrid ? "landmark" : "sparse", " keys need ",
-                       needed, " bytes, the budget of ", keys.budget_bytes, " bytes has ",
-                       keys.budget_bytes - used, " left"));
+                       keys_.text == nullptr || keys_.hybrid ? "landmark" : "sparse", " keys need ",
+                       needed, " bytes, the budget of ", keys_.budget_bytes, " bytes has ",
+                       keys_.budget_bytes - used_, " left"));
     }
   }
   return absl::OkStatus();
 }
 
-bool Mounts::State::DropOldest() {
+bool Mounts::DropOldest() {
   std::shared_ptr<Entry> oldest;
-  for (const auto& [owner, entry] : entries) {
+  for (const auto& [owner, entry] : entries_) {
     if (entry->pins == 0 && (oldest == nullptr || entry->last_used < oldest->last_used)) {
       oldest = entry;
     }
@@ -180,44 +126,39 @@ bool Mounts::State::DropOldest() {
   return oldest != nullptr;
 }
 
-void Mounts::State::Drop(Entry& entry) {
-  used -= entry.accounted.keys + entry.accounted.words;
-  entries.erase(static_cast<uint64_t>(entry.info.owner));
+void Mounts::Drop(Entry& entry) {
+  used_ -= entry.accounted.keys + entry.accounted.words;
+  entries_.erase(static_cast<uint64_t>(entry.info.owner));
 }
 
-absl::Status Mounts::State::LoadMakingRoom(Entry& entry, Need need) {
+absl::Status Mounts::LoadMakingRoom(Entry& entry, Need need) {
   while (true) {
-    absl::Status status = Load(entry, need);
+    absl::Status status = entry.keys.Load(keys_, entry.info, need);
+    counters_.CountError(status);
     if (status.ok()) CountByWords(entry);
     if (!absl::IsResourceExhausted(status)) return status;
-    MutexLock lock(mutex);
+    MutexLock lock(mutex_);
     if (!DropOldest()) return status;
   }
 }
 
-int64_t Mounts::State::BytesOf(const store::DocumentInfo& info) const {
-  return keys.text != nullptr ? keys.text->BytesOf(info)
-                              : keys.device.BytesOf(info.chunks, keys.d_k);
+int64_t Mounts::BytesOf(const store::DocumentInfo& info) const {
+  return keys_.text != nullptr ? keys_.text->BytesOf(info)
+                               : keys_.device.BytesOf(info.chunks, keys_.d_k);
 }
 
-void Mounts::State::CountByWords(Entry& entry) {
-  if (keys.text == nullptr) return;
-  const LoadedKeys::Bytes bytes = entry.keys.bytes_by_words(keys);
-  MutexLock lock(mutex);
-  used += bytes.keys + bytes.words - entry.accounted.keys - entry.accounted.words;
+void Mounts::CountByWords(Entry& entry) {
+  if (keys_.text == nullptr) return;
+  const LoadedKeys::Bytes bytes = entry.keys.bytes_by_words(keys_);
+  MutexLock lock(mutex_);
+  used_ += bytes.keys + bytes.words - entry.accounted.keys - entry.accounted.words;
   entry.accounted = bytes;
 }
 
-absl::Status Mounts::State::Load(Entry& entry, Need need) {
-  absl::Status status = entry.keys.Load(keys, reader, entry.info, need);
-  counters.CountError(status);
-  return status;
-}
-
-void Mounts::State::Unpin(const std::shared_ptr<Entry>& entry) {
+void Mounts::Unpin(const std::shared_ptr<Entry>& entry) {
   bool free = false;
   {
-    MutexLock lock(mutex);
+    MutexLock lock(mutex_);
     if (--entry->pins > 0) return;
     if (entry->removed || !entry->keys.loaded()) {
       free = entry->removed;
@@ -228,36 +169,28 @@ void Mounts::State::Unpin(const std::shared_ptr<Entry>& entry) {
   if (free) FreeLater(entry->info.owner);
 }
 
-void Mounts::State::UnpinLater(OwnerId owner) {
-  post([state = shared_from_this(), owner] { state->catalog.Unpin(owner); });
+void Mounts::UnpinLater(OwnerId owner) {
+  post_([self = shared_from_this(), owner] { self->catalog_.Unpin(owner); });
 }
 
-bool Mounts::State::Forget(OwnerId owner) {
-  const auto found = entries.find(static_cast<uint64_t>(owner));
-  if (found == entries.end()) return true;
+bool Mounts::Forget(OwnerId owner) {
+  const auto found = entries_.find(static_cast<uint64_t>(owner));
+  if (found == entries_.end()) return true;
   found->second->removed = true;
   if (found->second->pins > 0) return false;
   Drop(*found->second);
   return true;
 }
 
-void Mounts::State::FreeLater(OwnerId owner) {
-  freed(owner);
-  post([state = shared_from_this(), owner] {
-    if (const absl::Status status = state->catalog.Free(owner); !status.ok()) {
+void Mounts::FreeLater(OwnerId owner) {
+  freed_(owner);
+  post_([self = shared_from_this(), owner] {
+    if (const absl::Status status = self->catalog_.Free(owner); !status.ok()) {
       // Nothing is lost: a store that is opened again frees what was removed.
       LogWarning("freeing owner {}: {}", static_cast<uint64_t>(owner), status.ToString());
     }
   });
 }
-
-Mounts::Mounts(store::Catalog& catalog, store::DocumentReader& reader, Keys keys,
-               std::string fingerprint, Counters& counters, std::function<void(OwnerId)> freed,
-               std::function<void(std::function<void()>)> post)
-    : state_(std::make_shared<State>(catalog, reader, std::move(keys), std::move(fingerprint),
-                                     counters, std::move(freed), std::move(post))) {}
-
-Mounts::~Mounts() = default;
 
 absl::StatusOr<std::vector<Pin>> Mounts::Mount(const std::vector<std::string>& ids, Need need) {
   absl::flat_hash_set<absl::string_view> named;
@@ -271,40 +204,40 @@ absl::StatusOr<std::vector<Pin>> Mounts::Mount(const std::vector<std::string>& i
   std::vector<std::shared_ptr<Entry>> entries;
   for (const std::string& id : ids) {
     const MemoryScope scope(MemoryScope::kTake);  // no pin is counted that nobody holds
-    ASSIGN_OR_RETURN(std::shared_ptr<Entry> entry, state_->Acquire(id, need));
-    pins.push_back(std::make_shared<State::PinImpl>(state_, entry, /*with_keys=*/true));
+    ASSIGN_OR_RETURN(std::shared_ptr<Entry> entry, Acquire(id, need));
+    pins.push_back(std::make_shared<PinImpl>(shared_from_this(), entry, /*with_keys=*/true));
     entries.push_back(std::move(entry));
   }
   for (const std::shared_ptr<Entry>& entry : entries) {
-    RETURN_IF_ERROR(state_->LoadMakingRoom(*entry, need));
+    RETURN_IF_ERROR(LoadMakingRoom(*entry, need));
   }
   return pins;
 }
 
 absl::StatusOr<Pin> Mounts::PinDocument(const std::string& id) {
   const MemoryScope scope(MemoryScope::kTake);
-  ASSIGN_OR_RETURN(std::shared_ptr<Entry> entry, state_->Acquire(id, {.keys = false}));
-  return std::make_shared<State::PinImpl>(state_, std::move(entry), /*with_keys=*/false);
+  ASSIGN_OR_RETURN(std::shared_ptr<Entry> entry, Acquire(id, {.keys = false}));
+  return std::make_shared<PinImpl>(shared_from_this(), std::move(entry), /*with_keys=*/false);
 }
 
 absl::StatusOr<std::shared_ptr<void>> Mounts::Reserve(const store::DocumentInfo& info) {
-  const int64_t needed = state_->BytesOf(info);
-  MutexLock lock(state_->mutex);
-  RETURN_IF_ERROR(state_->MakeRoom(info, state_->reserved + needed));
-  std::shared_ptr<void> room(nullptr, [state = state_, needed](void*) {
-    MutexLock again(state->mutex);
-    state->reserved -= needed;
+  const int64_t needed = BytesOf(info);
+  MutexLock lock(mutex_);
+  RETURN_IF_ERROR(MakeRoom(info, reserved_ + needed));
+  std::shared_ptr<void> room(nullptr, [self = shared_from_this(), needed](void*) {
+    MutexLock again(self->mutex_);
+    self->reserved_ -= needed;
   });
-  state_->reserved += needed;
+  reserved_ += needed;
   return room;
 }
 
 absl::Status Mounts::UseLists(OwnerId owner, ListedKeys listed) {
   std::shared_ptr<Entry> entry;
   {
-    MutexLock lock(state_->mutex);
-    const auto found = state_->entries.find(static_cast<uint64_t>(owner));
-    if (found == state_->entries.end()) return absl::OkStatus();
+    MutexLock lock(mutex_);
+    const auto found = entries_.find(static_cast<uint64_t>(owner));
+    if (found == entries_.end()) return absl::OkStatus();
     entry = found->second;
   }
   return entry->keys.UseLists(std::move(listed));
@@ -314,39 +247,37 @@ absl::Status Mounts::Remove(const std::string& id) {
   const MemoryScope scope(MemoryScope::kTake);
   OwnerId owner;
   {
-    MutexLock lock(state_->mutex);
-    absl::StatusOr<store::DocumentInfo> info = state_->catalog.Remove(id);
+    MutexLock lock(mutex_);
+    absl::StatusOr<store::DocumentInfo> info = catalog_.Remove(id);
     if (!info.ok()) {
-      state_->counters.CountError(info.status());
+      counters_.CountError(info.status());
       return info.status();
     }
     owner = info->owner;
-    if (!state_->Forget(owner)) return absl::OkStatus();
+    if (!Forget(owner)) return absl::OkStatus();
   }
-  state_->FreeLater(owner);
+  FreeLater(owner);
   return absl::OkStatus();
 }
 
 void Mounts::Retire(OwnerId owner) {
   const MemoryScope scope(MemoryScope::kTake);
   {
-    MutexLock lock(state_->mutex);
-    if (!state_->Forget(owner)) return;
+    MutexLock lock(mutex_);
+    if (!Forget(owner)) return;
   }
-  state_->FreeLater(owner);
+  FreeLater(owner);
 }
 
 int64_t Mounts::used_bytes() const {
-  MutexLock lock(state_->mutex);
-  return state_->used + state_->reserved;
+  MutexLock lock(mutex_);
+  return used_ + reserved_;
 }
 
 int64_t Mounts::listed_documents() const {
-  MutexLock lock(state_->mutex);
-  return std::count_if(state_->entries.begin(), state_->entries.end(),
+  MutexLock lock(mutex_);
+  return std::count_if(entries_.begin(), entries_.end(),
                        [](const auto& entry) { return entry.second->keys.listed(); });
 }
-
-int64_t Mounts::budget_bytes() const { return state_->keys.budget_bytes; }
 
 }  // namespace recollect::engine

@@ -12,9 +12,11 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/sync/mutex.h"
 #include "engine/backend/landmark_index.h"
 #include "engine/counters.h"
 #include "engine/session/text_keys.h"
@@ -38,11 +40,17 @@ class DocumentPin {
 };
 using Pin = std::shared_ptr<const DocumentPin>;
 
-// Thread-safe. Pins may outlive it, but not the store or the device.
-class Mounts {
+// OK if the document is the model's; else FAILED_PRECONDITION, which names both fingerprints.
+absl::Status CheckModel(const store::DocumentInfo& document, const std::string& fingerprint,
+                        const char* was_read = "was read", const char* and_then = "");
+
+// Thread-safe. Owned by a shared pointer: pins keep it, and must not outlive the store or the
+// device.
+class Mounts : public std::enable_shared_from_this<Mounts> {
  public:
   // The sources of keys, and the device that holds them.
   struct Keys {
+    store::DocumentReader& reader;
     LandmarkIndex& device;
     int64_t d_k = 0;
     int64_t budget_bytes = 0;
@@ -56,10 +64,14 @@ class Mounts {
 
   // `freed` is called with each owner whose records are about to be freed. `post` runs work that
   // may block on disk.
-  Mounts(store::Catalog& catalog, store::DocumentReader& reader, Keys keys, std::string fingerprint,
-         Counters& counters, std::function<void(OwnerId)> freed,
-         std::function<void(std::function<void()>)> post);
-  ~Mounts();
+  Mounts(store::Catalog& catalog, Keys keys, std::string fingerprint, Counters& counters,
+         std::function<void(OwnerId)> freed, std::function<void(std::function<void()>)> post)
+      : catalog_(catalog),
+        keys_(std::move(keys)),
+        fingerprint_(std::move(fingerprint)),
+        counters_(counters),
+        freed_(std::move(freed)),
+        post_(std::move(post)) {}
 
   // The keys of a document that a mount needs.
   struct Need {
@@ -71,9 +83,6 @@ class Mounts {
   // INVALID_ARGUMENT (an id given twice), FAILED_PRECONDITION (another fingerprint),
   // RESOURCE_EXHAUSTED (names the size needed and the budget, or the device's memory), DATA_LOSS.
   absl::StatusOr<std::vector<Pin>> Mount(const std::vector<std::string>& ids, Need need);
-  absl::StatusOr<std::vector<Pin>> Mount(const std::vector<std::string>& ids) {
-    return Mount(ids, Need());
-  }
 
   // Keeps a document's records readable, without its keys. NOT_FOUND.
   absl::StatusOr<Pin> PinDocument(const std::string& id);
@@ -94,11 +103,46 @@ class Mounts {
 
   int64_t used_bytes() const;
   int64_t listed_documents() const;  // documents whose loaded keys have lists
-  int64_t budget_bytes() const;
+  int64_t budget_bytes() const { return keys_.budget_bytes; }
 
  private:
-  struct State;
-  std::shared_ptr<State> state_;
+  struct Entry;
+  class PinImpl;
+
+  absl::StatusOr<std::shared_ptr<Entry>> Acquire(const std::string& id, Need need);
+  // Accounts for `needed` bytes in `accounted`, if that is 0.
+  absl::Status Account(const store::DocumentInfo& info, int64_t needed, int64_t& accounted)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status MakeRoom(const store::DocumentInfo& info, int64_t needed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Drops the least recently used of the unpinned documents; false: there is none.
+  bool DropOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns the most that a document's keys take in memory.
+  int64_t BytesOf(const store::DocumentInfo& info) const;
+  void CountByWords(Entry& entry);  // REQUIRES: loaded
+  // The device may have less room than the budget says.
+  absl::Status LoadMakingRoom(Entry& entry, Need need);
+  void Unpin(const std::shared_ptr<Entry>& entry);
+  void Drop(Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Forgets a document that was removed. False: it is pinned, and the last pin frees it.
+  bool Forget(OwnerId owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FreeLater(OwnerId owner);
+  // Tells the store that this process no longer reads the document.
+  void UnpinLater(OwnerId owner);
+
+  store::Catalog& catalog_;
+  const Keys keys_;
+  const std::string fingerprint_;
+  Counters& counters_;
+  const std::function<void(OwnerId)> freed_;
+  const std::function<void(std::function<void()>)> post_;
+
+  mutable Mutex mutex_;
+  std::unordered_map<uint64_t, std::shared_ptr<Entry>> entries_
+      ABSL_GUARDED_BY(mutex_);  // by owner
+  int64_t used_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t reserved_ ABSL_GUARDED_BY(mutex_) = 0;  // beside `used_`; no mount is refused for it
+  int64_t clock_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace recollect::engine

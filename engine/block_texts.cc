@@ -1,6 +1,5 @@
 #include "engine/block_texts.h"
 
-#include <cstdint>
 #include <map>
 #include <optional>
 

@@ -53,20 +53,12 @@ struct Counters : Counts {
   Histogram time_to_first_token_s{kRequestSeconds};
   Histogram inter_token_s{kStepSeconds};  // between two tokens of one answer
   // Durations of landmark steps while decoding, by the slowest tier of their chunks.
-  Histogram landmark_step_memory_s{kStepSeconds}, landmark_step_states_s{kStepSeconds},
-      landmark_step_store_s{kStepSeconds};
+  std::array<Histogram, 3> landmark_step_by_tier_s = {
+      Histogram(kStepSeconds), Histogram(kStepSeconds), Histogram(kStepSeconds)};
   Histogram store_read_s{kStepSeconds};
 
   Histogram& landmark_step_s(Tier tier) {
-    switch (tier) {
-      case Tier::kMemory:
-        return landmark_step_memory_s;
-      case Tier::kStates:
-        return landmark_step_states_s;
-      case Tier::kStore:
-        break;
-    }
-    return landmark_step_store_s;
+    return landmark_step_by_tier_s[static_cast<size_t>(tier)];
   }
 
   // Must be called once for every error of the store.

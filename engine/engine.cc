@@ -1,7 +1,5 @@
 #include "engine/engine.h"
 
-#include <atomic>
-#include <condition_variable>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,8 +17,6 @@
 namespace recollect::engine {
 namespace {
 
-constexpr char kShuttingDown[] = "the engine is shutting down";
-
 // Of IndexMode::kIvf and kAuto: documents of fewer chunks are searched exactly. Measured in
 // docs/decisions/0027-approximate-search.md.
 constexpr int64_t kLeastIndexedByIvf = 4096, kLeastIndexed = 524288;
@@ -30,19 +26,7 @@ int64_t LeastIndexed(const EngineOptions& options) {
   return options.index == IndexMode::kAuto ? kLeastIndexed : kLeastIndexedByIvf;
 }
 
-const char* IndexName(IndexMode index) {
-  switch (index) {
-    case IndexMode::kExact:
-      return "exact";
-    case IndexMode::kIvf:
-      return "ivf";
-    case IndexMode::kAuto:
-      return "auto";
-  }
-  return "";
-}
-
-}  // namespace
+constexpr const char* kIndexNames[] = {"exact", "ivf", "auto"};  // by IndexMode
 
 absl::Status ValidateOptions(const EngineOptions& options) {
   const auto check = [](const char* name, int64_t value, int64_t least) {
@@ -67,6 +51,8 @@ absl::Status ValidateOptions(const EngineOptions& options) {
   RETURN_IF_ERROR(check("max_queued", options.max_queued, 0));
   return check("max_batch", options.max_batch, 1);
 }
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
     const EngineOptions& options, LoadedModel model, std::unique_ptr<store::DocumentStore> store) {
@@ -167,7 +153,7 @@ EngineStats EngineImpl::stats() const {
   stats.backend = backend_->name();
   const SparseIndex* const sparse = text_keys_ == nullptr ? nullptr : text_keys_->device();
   stats.landmark_index = sparse == nullptr ? landmarks_->name() : sparse->name();
-  stats.index = IndexName(options_.index);
+  stats.index = kIndexNames[static_cast<size_t>(options_.index)];
   stats.chunk_states_format =
       options_.chunk_states_format == ChunkStatesFormat::kBf16 ? "bf16" : "mxint8";
   stats.indexed_documents = mounts_->listed_documents();
@@ -211,9 +197,10 @@ EngineStats EngineImpl::stats() const {
   stats.time_to_first_token_s = counters_.time_to_first_token_s.values();
   stats.inter_token_s = counters_.inter_token_s.values();
   stats.store_read_s = counters_.store_read_s.values();
-  stats.landmark_step_memory_s = counters_.landmark_step_memory_s.values();
-  stats.landmark_step_states_s = counters_.landmark_step_states_s.values();
-  stats.landmark_step_store_s = counters_.landmark_step_store_s.values();
+  const auto& steps = counters_.landmark_step_by_tier_s;
+  stats.landmark_step_memory_s = steps[static_cast<size_t>(Tier::kMemory)].values();
+  stats.landmark_step_states_s = steps[static_cast<size_t>(Tier::kStates)].values();
+  stats.landmark_step_store_s = steps[static_cast<size_t>(Tier::kStore)].values();
   return stats;
 }
 
@@ -297,7 +284,7 @@ absl::Status EngineImpl::MountPrefix(const store::DocumentInfo& info,
 
 absl::StatusOr<SessionId> EngineImpl::OpenSession(const SessionOptions& options,
                                                   const Origin& origin) {
-  if (draining_) return absl::UnavailableError(kShuttingDown);
+  if (draining_) return ShuttingDown();
   RETURN_IF_ERROR(CheckSession(options));
   RETURN_IF_ERROR(sessions_.CheckRoom(origin.peer));
   std::shared_ptr<void> counted;
@@ -332,11 +319,11 @@ void EngineImpl::Shutdown(absl::Time deadline) {
       idle_.wait_for(lock, absl::ToChronoNanoseconds(left), idle);
     }
     failing_ = true;
-    scheduler_.FailAll(absl::UnavailableError(kShuttingDown));
+    scheduler_.FailAll(ShuttingDown());
     idle_.wait(lock, idle);  // soon: what runs ends with its piece
   }
   scheduler_.Stop();
-  ingests_->Shutdown(absl::UnavailableError(kShuttingDown));
+  ingests_->Shutdown(ShuttingDown());
   indexes_.Stop();
   background_.Stop();
   sessions_.CloseAll();

@@ -13,12 +13,6 @@
 #include "store/metadata_filter.h"
 
 namespace recollect::engine {
-namespace {
-
-absl::Status ShuttingDown() { return absl::UnavailableError("the engine is shutting down"); }
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<IngestStream>> EngineImpl::BeginIngest(
     const std::string& id, bool from_tokens, const SessionOptions& session, const Origin& origin,
     const std::optional<Replacement>& replacement, const std::optional<std::string>& metadata) {
@@ -48,8 +42,13 @@ absl::StatusOr<std::unique_ptr<IngestStream>> EngineImpl::BeginIngestAt(
   }
   RETURN_IF_ERROR(scheduler_.CheckRoom());
   ASSIGN_OR_RETURN(const model::LocalPatterns pattern, IngestPatterns(*model_, session));
-  return ingests_->Begin(id, from_tokens, pattern, origin, replacement, std::move(described),
-                         place);
+  return ingests_->Begin({.id = id,
+                          .from_tokens = from_tokens,
+                          .pattern = pattern,
+                          .origin = origin,
+                          .replacement = replacement,
+                          .metadata = std::move(described),
+                          .place = place});
 }
 
 absl::StatusOr<store::DocumentInfo> EngineImpl::GetDocument(const std::string& id) {
@@ -127,8 +126,10 @@ absl::StatusOr<std::shared_ptr<Refresh>> EngineImpl::MakeRefresh(const std::stri
   ASSIGN_OR_RETURN(work.document, mounts_->PinDocument(id));
   if (work.document->info().fingerprint == model_->fingerprint()) return nullptr;
   RETURN_IF_ERROR(CheckRefresh(work.document->info()));
-  ASSIGN_OR_RETURN(work.stream,
-                   ingests_->BeginRefresh(work.document->info(), model_->config().local, origin));
+  ASSIGN_OR_RETURN(work.stream, ingests_->Begin({.id = id,
+                                                 .pattern = model_->config().local,
+                                                 .origin = origin,
+                                                 .refreshes = &work.document->info()}));
   return std::make_shared<Refresh>(
       *store_, [this](const std::function<void()>& step) { RunInBackground(step); },
       std::move(work));

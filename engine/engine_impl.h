@@ -28,8 +28,6 @@
 
 namespace recollect::engine {
 
-absl::Status ValidateOptions(const EngineOptions& options);
-
 class EngineImpl final : public Engine {
  public:
   // REQUIRES: options are valid.

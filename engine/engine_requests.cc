@@ -11,28 +11,10 @@
 #include "engine/step/prepare.h"
 
 namespace recollect::engine {
-namespace {
-
-// Cancels a request, also one that is still being prepared.
-class Handle final : public RequestHandle {
- public:
-  Handle(const std::shared_ptr<Request>& request, std::function<void()> wake)
-      : request_(request), wake_(std::move(wake)) {}
-  void Cancel() override {
-    if (const std::shared_ptr<Request> request = request_.lock()) request->Cancel();
-    wake_();
-  }
-
- private:
-  const std::weak_ptr<Request> request_;
-  const std::function<void()> wake_;  // the scheduler
-};
-
-}  // namespace
 
 absl::StatusOr<Request::QueueSlot> EngineImpl::TakeQueueSlot() {
   MutexLock lock(idle_mutex_);
-  if (draining_) return absl::UnavailableError("the engine is shutting down");
+  if (draining_) return ShuttingDown();
   const int64_t most = options_.max_queued + options_.max_batch;
   if (outstanding_ >= most) {
     return absl::ResourceExhaustedError(
@@ -52,7 +34,12 @@ std::shared_ptr<RequestHandle> EngineImpl::Submit(const absl::Status& checked,
                                                   const std::shared_ptr<Request>& request,
                                                   std::function<absl::Status()> last) {
   const MemoryScope scope(MemoryScope::kTake);  // the caller hears of the end
-  auto handle = std::make_shared<Handle>(request, scheduler_.waker());
+  // Also while the request is still being prepared.
+  auto handle =
+      std::make_shared<CancelBy>([weak = std::weak_ptr(request), wake = scheduler_.waker()] {
+        if (const std::shared_ptr<Request> running = weak.lock()) running->Cancel();
+        wake();
+      });
   const auto admit = [&]() -> absl::Status {
     RETURN_IF_ERROR(checked);
     RETURN_IF_ERROR(scheduler_.CheckRoom());
@@ -112,7 +99,7 @@ absl::StatusOr<bool> EngineImpl::Prepare(Request& request) {
   return OrExhausted("a request", [&]() -> absl::StatusOr<bool> {
     // Mounting a prefix reads all of it: not for a caller who has gone.
     RETURN_IF_ERROR(DueStatus(request.cancelled(), request.deadline));
-    if (failing_) return absl::UnavailableError("the engine is shutting down");
+    if (failing_) return ShuttingDown();
     std::vector<std::string>& mounts = request.session_options.mounts;
     const SessionOptions asked = request.session_options;
     ASSIGN_OR_RETURN(mounts, ExpandMounts(*store_, asked));
@@ -147,7 +134,11 @@ std::shared_ptr<RequestHandle> EngineImpl::Generate(GenerateRequest request,
   auto running =
       Submit(checked, session, MakeGenerate(*model_, std::move(request), saving, counters_),
              [saving] { return saving->Begin(); });
-  return std::make_shared<SavingHandle>(std::move(running), saving);
+  // It may hold who holds this.
+  return std::make_shared<CancelBy>([running, weak = std::weak_ptr(saving)] {
+    running->Cancel();
+    if (const std::shared_ptr<SavingEvents> writing = weak.lock()) writing->Cancel();
+  });
 }
 
 std::shared_ptr<RequestHandle> EngineImpl::Score(

@@ -1,7 +1,6 @@
 #include "engine/save_text.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"

@@ -5,7 +5,6 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -50,21 +49,6 @@ class SavingEvents final : public GenerateEvents,
   std::string answer_;
   mutable Mutex mutex_;
   std::shared_ptr<TextSave> save_ ABSL_GUARDED_BY(mutex_);
-};
-
-// Cancels a generation, or the writing of its document.
-class SavingHandle final : public RequestHandle {
- public:
-  SavingHandle(std::shared_ptr<RequestHandle> running, std::shared_ptr<SavingEvents> saving)
-      : running_(std::move(running)), saving_(std::move(saving)) {}
-  void Cancel() override {
-    running_->Cancel();
-    if (const std::shared_ptr<SavingEvents> saving = saving_.lock()) saving->Cancel();
-  }
-
- private:
-  const std::shared_ptr<RequestHandle> running_;
-  const std::weak_ptr<SavingEvents> saving_;  // which may hold who holds this
 };
 
 }  // namespace recollect::engine

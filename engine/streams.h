@@ -7,8 +7,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/types.h"
@@ -16,11 +18,23 @@
 
 namespace recollect::engine {
 
+// The status of calls that come too late.
+inline absl::Status ShuttingDown() { return absl::UnavailableError("the engine is shutting down"); }
+
 // Cancels a request between steps; does nothing after its end.
 class RequestHandle {
  public:
   virtual ~RequestHandle() = default;
   virtual void Cancel() = 0;
+};
+
+class CancelBy final : public RequestHandle {
+ public:
+  explicit CancelBy(std::function<void()> cancel) : cancel_(std::move(cancel)) {}
+  void Cancel() override { cancel_(); }
+
+ private:
+  const std::function<void()> cancel_;
 };
 
 // Makes an ingest replace the published document of its id: the new document takes its place when

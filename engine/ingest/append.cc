@@ -114,7 +114,7 @@ void AppendStream::Replay(int64_t offset) {
     const absl::Status sent = OrExhausted("an append", [&] { return self->Send(offset); });
     if (!sent.ok()) self->End(sent);
   });
-  if (!posted) End(absl::UnavailableError("the engine is shutting down"));
+  if (!posted) End(ShuttingDown());
 }
 
 absl::Status AppendStream::Send(int64_t offset) {
@@ -203,17 +203,17 @@ void AppendStream::Take(std::optional<int64_t> offset, AppendDone done,
 }
 
 void AppendStream::Append(int64_t offset, std::string text, AppendDone done) {
-  auto shared = std::make_shared<std::string>(std::move(text));
-  Take(offset, std::move(done), [job = job_, at = base_ + offset, shared](AppendDone relative) {
-    job->Append(at, std::move(*shared), std::move(relative));
-  });
+  Take(offset, std::move(done),
+       [job = job_, at = base_ + offset, text = std::move(text)](AppendDone relative) mutable {
+         job->Append(at, std::move(text), std::move(relative));
+       });
 }
 
 void AppendStream::AppendTokens(int64_t offset, std::vector<int32_t> tokens, AppendDone done) {
-  auto shared = std::make_shared<std::vector<int32_t>>(std::move(tokens));
-  Take(offset, std::move(done), [job = job_, at = base_ + offset, shared](AppendDone relative) {
-    job->AppendTokens(at, std::move(*shared), std::move(relative));
-  });
+  Take(offset, std::move(done),
+       [job = job_, at = base_ + offset, tokens = std::move(tokens)](AppendDone relative) mutable {
+         job->AppendTokens(at, std::move(tokens), std::move(relative));
+       });
 }
 
 void AppendStream::Commit(AppendDone done) {

@@ -96,7 +96,7 @@ template <typename Work>
 void IngestJob::Post(Work work) {
   const bool posted =
       context_.thread->Post([self = shared_from_this(), work = std::move(work)] { work(*self); });
-  if (!posted) Fail(absl::UnavailableError("the engine is shutting down"));
+  if (!posted) Fail(ShuttingDown());
 }
 
 void IngestJob::PostPiece(InputPiece piece) {

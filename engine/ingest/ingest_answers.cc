@@ -1,7 +1,5 @@
 #include "engine/ingest/ingest_answers.h"
 
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 

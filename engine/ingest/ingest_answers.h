@@ -3,11 +3,9 @@
 #define RECOLLECT_ENGINE_INGEST_INGEST_ANSWERS_H_
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <utility>
 
-#include "absl/status/statusor.h"
 #include "base/sync/executor.h"
 #include "engine/streams.h"
 

@@ -27,9 +27,9 @@ struct AskedIngest {
   const model::LocalPatterns& pattern;
   const Origin& origin;
   const store::DocumentInfo* refreshes = nullptr;  // null: no refresh
-  const std::optional<Replacement>& replacement = std::nullopt;
+  std::optional<Replacement> replacement = {};
   Pin appends_to = nullptr;  // null: the input is the whole document
-  std::optional<std::string> metadata = std::nullopt;
+  std::optional<std::string> metadata = {};
   IngestPlace place = IngestPlace::kAtOnce;
 };
 

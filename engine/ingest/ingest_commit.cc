@@ -1,7 +1,6 @@
 #include "engine/ingest/ingest_commit.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/status.h"
 #include "engine/ingest/resume_state.h"

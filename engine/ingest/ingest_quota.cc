@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "store/metadata_filter.h"
 
 namespace recollect::engine {
 
@@ -21,15 +22,12 @@ absl::StatusOr<IngestQuota> CheckQuota(std::shared_ptr<access::Account> account,
   for (const std::string& other : open) bytes[other] = 0;
   ASSIGN_OR_RETURN(const std::vector<store::IngestProgress> unfinished, ingests.ListIngests());
   for (const store::IngestProgress& progress : unfinished) bytes[progress.id] = progress.bytes;
-  constexpr int64_t kPage = 1000;
-  std::string after;
-  for (int64_t got = kPage; got == kPage;) {
-    ASSIGN_OR_RETURN(const std::vector<store::DocumentInfo> page, catalog.List(after, kPage));
-    for (const store::DocumentInfo& document : page) bytes[document.id] = document.bytes;
-    got = std::ssize(page);
-    if (got > 0) after = page.back().id;
-  }
+  ASSIGN_OR_RETURN(const std::vector<store::DocumentInfo> documents,
+                   store::ListMatching(catalog, "", std::numeric_limits<int64_t>::max(), *prefix,
+                                       store::MetadataFilter()));
+  for (const store::DocumentInfo& document : documents) bytes[document.id] = document.bytes;
   bytes.erase(id);
+  // Others may have open or unfinished ingests.
   std::erase_if(bytes, [&](const auto& entry) { return !entry.first.starts_with(*prefix); });
   int64_t sum = 0;
   for (const auto& [other, size] : bytes) sum += size;

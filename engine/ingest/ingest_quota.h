@@ -21,7 +21,7 @@ struct IngestQuota {
 
 // Returns the quota of the new document `id`. Counts the account's documents and ingests in the
 // store, and the ids in `open`, whose ingests may have committed nothing yet. RESOURCE_EXHAUSTED;
-// errors of the store. Reads the whole catalog if the account has a bound that needs it. Concurrent
+// errors of the store. Lists the account's documents if it has a bound that needs it. Concurrent
 // writes of the account are noticed only when the next ingest begins.
 absl::StatusOr<IngestQuota> CheckQuota(std::shared_ptr<access::Account> account,
                                        store::Catalog& catalog, store::IngestWriter& ingests,

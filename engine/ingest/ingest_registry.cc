@@ -1,17 +1,14 @@
 #include "engine/ingest/ingest_registry.h"
 
 #include <algorithm>
-#include <functional>
 #include <future>
 #include <limits>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "access/places.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "engine/ingest/append.h"
-#include "engine/ingest/held_streams.h"
 
 namespace recollect::engine {
 namespace {
@@ -54,48 +51,34 @@ absl::Status IngestRegistry::CheckNotWritten(const std::string& id) const {
   return absl::AbortedError(absl::StrCat("document \"", id, "\" is being imported"));
 }
 
-class IngestRegistry::Hold final : public IngestRegistry::ImportHold {
- public:
-  Hold(std::shared_ptr<IngestRegistry> registry, std::list<Import>::iterator import,
-       std::shared_ptr<access::Account> account)
-      : registry_(std::move(registry)), import_(import), account_(std::move(account)) {}
-  ~Hold() override {
-    {
-      MutexLock lock(registry_->mutex_);
-      registry_->imports_.erase(import_);
-    }
-    registry_->GivePlaces();
-  }
-  absl::Status Take(const std::string& id, int64_t bytes) override {
-    RETURN_IF_ERROR(Take(id));
-    ASSIGN_OR_RETURN(const IngestQuota quota,
-                     CheckQuota(account_, registry_->context_.catalog, registry_->context_.writer,
-                                registry_->OpenIds(), id));
-    return account_ == nullptr ? absl::OkStatus() : account_->CheckBytes(bytes, quota.bytes);
-  }
-  void Published(const std::string& id) override { registry_->context_.published(id, OwnerId{}); }
-
- private:
-  absl::Status Take(const std::string& id) {
+IngestRegistry::ImportHold::~ImportHold() {
+  {
     MutexLock lock(registry_->mutex_);
-    if (registry_->closed_) return absl::UnavailableError("the engine is shutting down");
+    registry_->imports_.erase(import_);
+  }
+  registry_->GivePlaces();
+}
+
+absl::Status IngestRegistry::ImportHold::Take(const std::string& id, int64_t bytes) {
+  {
+    MutexLock lock(registry_->mutex_);
+    if (registry_->closed_) return ShuttingDown();
     RETURN_IF_ERROR(registry_->CheckNotWritten(id));
     import_->id = id;
-    return absl::OkStatus();
   }
-
-  const std::shared_ptr<IngestRegistry> registry_;
-  const std::list<Import>::iterator import_;
-  const std::shared_ptr<access::Account> account_;  // null: nothing is counted
-};
+  ASSIGN_OR_RETURN(const IngestQuota quota,
+                   CheckQuota(account_, registry_->context_.catalog, registry_->context_.writer,
+                              registry_->OpenIds(), id));
+  return account_ == nullptr ? absl::OkStatus() : account_->CheckBytes(bytes, quota.bytes);
+}
 
 absl::StatusOr<IngestRegistry::ImportPlace> IngestRegistry::ReserveImport(const Origin& origin) {
   MutexLock lock(mutex_);
-  if (closed_) return absl::UnavailableError("the engine is shutting down");
+  if (closed_) return ShuttingDown();
   RETURN_IF_ERROR(CheckPlaces(origin.peer));
-  return std::make_unique<Hold>(shared_from_this(),
-                                imports_.insert(imports_.end(), {.peer = origin.peer, .id = ""}),
-                                origin.account);
+  return std::make_unique<ImportHold>(
+      shared_from_this(), imports_.insert(imports_.end(), {.peer = origin.peer, .id = ""}),
+      origin.account);
 }
 
 absl::Status IngestRegistry::Reserve(const AskedIngest& asked) {
@@ -106,7 +89,7 @@ absl::Status IngestRegistry::Reserve(const AskedIngest& asked) {
     const auto found = entries_.find(id);
     return closed_ || found == entries_.end() || !found->second.closing;
   });
-  if (closed_) return absl::UnavailableError("the engine is shutting down");
+  if (closed_) return ShuttingDown();
   RETURN_IF_ERROR(CheckNotWritten(id));
   if (has_place && !entries_.contains(id)) RETURN_IF_ERROR(CheckPlaces(peer));
   entries_[id] = {.peer = peer, .job = nullptr, .has_place = has_place};
@@ -170,30 +153,13 @@ void IngestRegistry::Forget(const std::string& id) {
   GivePlaces();
 }
 
-absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(
-    const std::string& id, bool from_tokens, const model::LocalPatterns& pattern,
-    const Origin& origin, const std::optional<Replacement>& replacement,
-    std::optional<std::string> metadata, IngestPlace place) {
-  Pin appends_to;
-  if (replacement.has_value() && replacement->appends) {
-    absl::StatusOr<Pin> pinned = mounts_.PinDocument(id);
+absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Begin(AskedIngest asked) {
+  if (asked.replacement.has_value() && asked.replacement->appends) {
+    absl::StatusOr<Pin> pinned = mounts_.PinDocument(asked.id);
     if (!pinned.ok() && !absl::IsNotFound(pinned.status())) return pinned.status();
-    if (pinned.ok()) appends_to = *std::move(pinned);
+    if (pinned.ok()) asked.appends_to = *std::move(pinned);
   }
-  return Open({.id = id,
-               .from_tokens = from_tokens,
-               .pattern = pattern,
-               .origin = origin,
-               .replacement = replacement,
-               .appends_to = std::move(appends_to),
-               .metadata = std::move(metadata),
-               .place = place});
-}
-
-absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginRefresh(
-    const store::DocumentInfo& document, const model::LocalPatterns& pattern,
-    const Origin& origin) {
-  return Open({.id = document.id, .pattern = pattern, .origin = origin, .refreshes = &document});
+  return Open(asked);
 }
 
 absl::StatusOr<IngestQuota> IngestRegistry::QuotaOf(const AskedIngest& asked) const {
@@ -239,35 +205,39 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::Open(const AskedIn
   }
   {
     MutexLock lock(mutex_);
-    if (closed_) return absl::UnavailableError("the engine is shutting down");
+    if (closed_) return ShuttingDown();
     entries_[id].job = *job;
     entries_[id].begins_anew = asked.replacement.has_value();
   }
   changed_.notify_all();
   scheduler_.AddIngest(*job);
-  return HoldStream(StreamOf(asked, *job, progress->input_offset),
-                    [self = shared_from_this(), id, job = *job](const absl::Status& status) {
-                      job->Fail(status);
-                      self->Close(id, job);
-                    });
-}
-
-std::shared_ptr<IngestStream> IngestRegistry::StreamOf(const AskedIngest& asked,
-                                                       std::shared_ptr<IngestJob> job,
-                                                       int64_t input_offset) {
-  std::shared_ptr<IngestStream> stream = job;
+  std::shared_ptr<IngestStream> stream = *job;
   std::function<void()> begin = [] {};
   if (asked.appends_to != nullptr) {
-    auto append = std::make_shared<AppendStream>(context_, asked.appends_to, job);
-    begin = [append, input_offset] { append->Replay(input_offset); };
+    auto append = std::make_shared<AppendStream>(context_, asked.appends_to, *job);
+    begin = [append, offset = progress->input_offset] { append->Replay(offset); };
     stream = std::move(append);
   }
+  LatePlace late;
   if (asked.place == IngestPlace::kAtOnce) {
     begin();
-    return stream;
+  } else {
+    late = LatePlaceOf(id, *job, std::move(begin));
   }
+  return HoldStream(
+      std::move(stream),
+      [self = shared_from_this(), id, job = *job](const absl::Status& status) {
+        job->Fail(status);
+        self->Close(id, job);
+      },
+      std::move(late));
+}
+
+// The first call that has a place runs `begin` before it.
+LatePlace IngestRegistry::LatePlaceOf(const std::string& id, std::shared_ptr<IngestJob> job,
+                                      std::function<void()> begin) {
   const std::weak_ptr<IngestRegistry> weak = weak_from_this();
-  const auto with_place = [weak, id = asked.id, job,
+  const auto with_place = [weak, id, job = std::move(job),
                            begin = std::move(begin)](std::function<void()> call) mutable {
     const std::function<void()> once = std::exchange(begin, nullptr);
     auto begun = [once, call = std::move(call)] {
@@ -277,9 +247,9 @@ std::shared_ptr<IngestStream> IngestRegistry::StreamOf(const AskedIngest& asked,
     const auto self = weak.lock();
     self != nullptr ? self->WithPlace(id, job, std::move(begun)) : begun();
   };
-  return StreamWithLatePlace(std::move(stream), with_place, [weak] {
-    if (const auto self = weak.lock()) self->GivePlaces();
-  });
+  return {with_place, [weak] {
+            if (const auto self = weak.lock()) self->GivePlaces();
+          }};
 }
 
 absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginCheck(const AskedIngest& asked) {
@@ -292,7 +262,7 @@ absl::StatusOr<std::unique_ptr<IngestStream>> IngestRegistry::BeginCheck(const A
   auto check =
       std::make_shared<ReingestCheck>(context_, std::move(pin), asked.from_tokens, asked.metadata);
   MutexLock lock(mutex_);
-  if (closed_) return absl::UnavailableError("the engine is shutting down");
+  if (closed_) return ShuttingDown();
   std::erase_if(checks_, [](const auto& entry) { return entry.expired(); });
   checks_.push_back(check);
   return HoldStream(check, [check](const absl::Status& status) { check->Close(status); });
@@ -338,7 +308,7 @@ absl::Status IngestRegistry::Abandon(const std::string& id) {
       return closed_ || found == entries_.end() ||
              (found->second.job != nullptr && !found->second.closing);
     });
-    if (closed_) return absl::UnavailableError("the engine is shutting down");
+    if (closed_) return ShuttingDown();
     Entry& entry = entries_[id];
     entry.closing = true;  // nobody begins it before it is gone
     job = entry.job;
@@ -353,7 +323,7 @@ absl::Status IngestRegistry::Abandon(const std::string& id) {
     Forget(id);
     result->set_value(abandoned);
   });
-  return posted ? status.get() : absl::UnavailableError("the engine is shutting down");
+  return posted ? status.get() : ShuttingDown();
 }
 
 void IngestRegistry::Shutdown(const absl::Status& status) {

@@ -8,12 +8,13 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/sync/mutex.h"
+#include "engine/ingest/held_streams.h"
 #include "engine/ingest/ingest.h"
 #include "engine/ingest/ingest_begin.h"
 #include "engine/ingest/reingest.h"
@@ -25,36 +26,42 @@ namespace recollect::engine {
 
 // Thread-safe. Streams may outlive it.
 class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
+  struct Import {
+    std::string peer;
+    std::string id;  // empty: not known yet
+  };
+
  public:
   IngestRegistry(const IngestContext& context, Scheduler& scheduler, Mounts& mounts)
       : context_(context), scheduler_(scheduler), mounts_(mounts) {}
 
-  // Like Engine::BeginIngest. Waits for an earlier stream of the id that is ending. A stream that
-  // has failed counts as ended even if its caller still holds it.
-  absl::StatusOr<std::unique_ptr<IngestStream>> Begin(const std::string& id, bool from_tokens,
-                                                      const model::LocalPatterns& pattern,
-                                                      const Origin& origin,
-                                                      const std::optional<Replacement>& replacement,
-                                                      std::optional<std::string> metadata,
-                                                      IngestPlace place = IngestPlace::kAtOnce);
-
-  // The same for a published document that is read again under this model. Its bytes are not
-  // counted again. An unfinished refresh for another model, or an unfinished replacement, is
-  // forgotten. NOT_FOUND: the document no longer exists.
-  absl::StatusOr<std::unique_ptr<IngestStream>> BeginRefresh(const store::DocumentInfo& document,
-                                                             const model::LocalPatterns& pattern,
-                                                             const Origin& origin);
+  // Like Engine::BeginIngest; fills in AskedIngest::appends_to. Waits for an earlier stream of the
+  // id that is ending. A stream that has failed counts as ended even if its caller still holds it.
+  // A document that is read again (AskedIngest::refreshes) is not counted again; an unfinished
+  // refresh for another model, or an unfinished replacement, is forgotten. NOT_FOUND: it no longer
+  // exists.
+  absl::StatusOr<std::unique_ptr<IngestStream>> Begin(AskedIngest asked);
 
   // Holds a place among the ingests for a document that is imported from a file, until destroyed.
   class ImportHold {
    public:
-    virtual ~ImportHold() = default;
+    ImportHold(std::shared_ptr<IngestRegistry> registry, std::list<Import>::iterator import,
+               std::shared_ptr<access::Account> account)
+        : registry_(std::move(registry)), import_(import), account_(std::move(account)) {}
+    ~ImportHold();
+    ImportHold(const ImportHold&) = delete;
+    ImportHold& operator=(const ImportHold&) = delete;
     // Prevents ingests and other imports from writing `id`, a document with `bytes` bytes of text.
     // ABORTED: one of them writes it already. RESOURCE_EXHAUSTED: the account has no room for it.
     // Must be called once, before anything is written.
-    virtual absl::Status Take(const std::string& id, int64_t bytes) = 0;
+    absl::Status Take(const std::string& id, int64_t bytes);
     // Must be called when the document is published.
-    virtual void Published(const std::string& id) = 0;
+    void Published(const std::string& id) { registry_->context_.published(id, OwnerId{}); }
+
+   private:
+    const std::shared_ptr<IngestRegistry> registry_;
+    const std::list<Import>::iterator import_;
+    const std::shared_ptr<access::Account> account_;  // null: nothing is counted
   };
   using ImportPlace = std::unique_ptr<ImportHold>;
   // RESOURCE_EXHAUSTED: as for ingests.
@@ -71,11 +78,6 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
   void Shutdown(const absl::Status& status);
 
  private:
-  class Hold;
-  struct Import {
-    std::string peer;
-    std::string id;  // empty: not known yet
-  };
   struct Entry {
     std::string peer;
     std::shared_ptr<IngestJob> job;  // null while it is being made
@@ -96,8 +98,8 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
   absl::Status CheckNotWritten(const std::string& id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CloseFailed(const std::string& id);
   absl::Status Reserve(const AskedIngest& asked);
-  std::shared_ptr<IngestStream> StreamOf(const AskedIngest& asked, std::shared_ptr<IngestJob> job,
-                                         int64_t input_offset);
+  LatePlace LatePlaceOf(const std::string& id, std::shared_ptr<IngestJob> job,
+                        std::function<void()> begin);
   void WithPlace(const std::string& id, const std::shared_ptr<IngestJob>& job,
                  std::function<void()> call);
   void GivePlaces();

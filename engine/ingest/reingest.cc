@@ -53,23 +53,18 @@ void ReingestCheck::Commit(AppendDone done) {
 
 void ReingestCheck::Finish(FinishDone done) {
   if (!thread_->Post([self = shared_from_this(), done] { done(self->End()); })) {
-    done(absl::UnavailableError("the engine is shutting down"));
+    done(ShuttingDown());
   }
 }
 
 template <typename Content>
 void ReingestCheck::Post(int64_t offset, Content content, AppendDone done) {
-  auto shared = std::make_shared<Content>(std::move(content));
-  const auto work = [self = shared_from_this(), offset, shared, done] {
+  auto work = [self = shared_from_this(), offset, content = std::move(content), done] {
     const absl::Status status =
-        OrExhausted("comparing", [&] { return self->Compare(offset, *shared); });
-    if (status.ok()) {
-      done(self->status());
-    } else {
-      done(status);
-    }
+        OrExhausted("comparing", [&] { return self->Compare(offset, content); });
+    status.ok() ? done(self->status()) : done(status);
   };
-  if (!thread_->Post(work)) done(absl::UnavailableError("the engine is shutting down"));
+  if (!thread_->Post(std::move(work))) done(ShuttingDown());
 }
 
 absl::Status ReingestCheck::Other(absl::string_view what) const {

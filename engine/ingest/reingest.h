@@ -4,7 +4,6 @@
 #define RECOLLECT_ENGINE_INGEST_REINGEST_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "base/io/log.h"
 #include "base/large_vector.h"
 #include "base/memory.h"

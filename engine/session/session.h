@@ -27,7 +27,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "engine/backend/backend.h"
 #include "engine/backend/landmark_index.h"
 #include "engine/backend/rows.h"

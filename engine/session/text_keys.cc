@@ -1,9 +1,7 @@
 #include "engine/session/text_keys.h"
 
-#include <algorithm>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"

@@ -1,11 +1,11 @@
 #include "engine/session/tiers.h"
 
 #include <chrono>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/memory.h"
 #include "base/status.h"
+#include "engine/streams.h"
 
 namespace recollect::engine {
 
@@ -46,11 +46,10 @@ int64_t ChunkTiers::LookUp(std::span<WantedChunk> wanted) {
 }
 
 void ChunkTiers::Fetch(std::span<WantedChunk> wanted, std::function<void(absl::Status)> done) {
-  auto shared_done = std::make_shared<std::function<void(absl::Status)>>(std::move(done));
-  const bool posted = fetchers_.Post([this, wanted, shared_done] {
-    (*shared_done)(OrExhausted("reading chunks", [&] { return Read(wanted); }));
+  const bool posted = fetchers_.Post([this, wanted, done] {
+    done(OrExhausted("reading chunks", [&] { return Read(wanted); }));
   });
-  if (!posted) (*shared_done)(absl::UnavailableError("the engine is shutting down"));
+  if (!posted) done(ShuttingDown());
 }
 
 absl::Status ChunkTiers::Read(std::span<WantedChunk> wanted) {

@@ -3,7 +3,6 @@
 #ifndef RECOLLECT_ENGINE_STEP_RETRIEVAL_H_
 #define RECOLLECT_ENGINE_STEP_RETRIEVAL_H_
 
-#include <cstdint>
 #include <span>
 #include <vector>
 

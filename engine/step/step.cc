@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <utility>
-#include <vector>
 
 #include "base/memory.h"
 #include "base/status.h"

@@ -4,7 +4,6 @@
 #ifndef RECOLLECT_ENGINE_STEP_STEP_H_
 #define RECOLLECT_ENGINE_STEP_STEP_H_
 
-#include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>

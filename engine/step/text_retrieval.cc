@@ -1,7 +1,6 @@
 #include "engine/step/text_retrieval.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"

@@ -13,7 +13,6 @@
 #include "absl/status/statusor.h"
 #include "base/sync/thread_pool.h"
 #include "engine/session/mounts.h"
-#include "engine/session/sparse_keys.h"
 #include "engine/types.h"
 #include "store/document_store.h"
 

@@ -1,7 +1,6 @@
 #include "engine/backend/device/device_backend.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"

@@ -3,7 +3,6 @@
 #ifndef RECOLLECT_ENGINE_BACKEND_DEVICE_DEVICE_SPARSE_H_
 #define RECOLLECT_ENGINE_BACKEND_DEVICE_DEVICE_SPARSE_H_
 
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>

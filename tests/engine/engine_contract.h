@@ -164,6 +164,13 @@ class EngineContractTest : public ::testing::TestWithParam<Implementation> {
     running.events->AwaitTokens();
     return running;
   }
+  // Returns the events of a generation that has ended.
+  std::shared_ptr<Recorder> Run(GenerateRequest request) {
+    const auto events = std::make_shared<Recorder>();
+    engine_->Generate(std::move(request), events);
+    events->Wait().IgnoreError();
+    return events;
+  }
   std::unique_ptr<IngestStream> Begin(const std::string& id, bool from_tokens = false) {
     auto stream = engine_->BeginIngest(id, from_tokens, {});
     EXPECT_TRUE(stream.ok()) << stream.status();

@@ -2,9 +2,7 @@
 #include "tests/engine/engine_contract.h"
 
 #include <future>
-#include <thread>
 
-#include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/status.h"
 
@@ -238,9 +236,8 @@ TEST_P(EngineContractTest, OnePeerLeavesTheLastQuarterOfSessionsToOthers) {
 
 TEST_P(EngineContractTest, AGenerationEmitsItsTokensAndEndsOnce) {
   for (const int64_t most : {0, 1, 20}) {
-    const auto events = std::make_shared<Recorder>();
-    engine_->Generate(Ask(most), events);
-    EXPECT_THAT(events->Wait(), IsOk());
+    const auto events = Run(Ask(most));
+    EXPECT_THAT(events->status, IsOk());
     EXPECT_EQ(events->count, most);
     EXPECT_THAT(events->log, MatchesRegex("t*d"));
     EXPECT_EQ(events->reason, FinishReason::kMaxTokens);
@@ -253,9 +250,8 @@ TEST_P(EngineContractTest, LogprobsComeBeforeTheirTokensWhereTheyAreWanted) {
   for (const int64_t top : {0, 3, 20}) {
     GenerateRequest request = Ask(10);
     request.logprobs = top;
-    const auto events = std::make_shared<Recorder>();
-    engine_->Generate(request, events);
-    ASSERT_THAT(events->Wait(), IsOk());
+    const auto events = Run(request);
+    ASSERT_THAT(events->status, IsOk());
     EXPECT_THAT(events->log, MatchesRegex("(lt)*d"));
     ASSERT_EQ(events->logprobs.size(), 10u);
     for (const ChosenLogprob& token : events->logprobs) {
@@ -271,24 +267,21 @@ TEST_P(EngineContractTest, LogprobsComeBeforeTheirTokensWhereTheyAreWanted) {
   }
   GenerateRequest request = Ask(1);
   request.logprobs = 21;
-  const auto refused = std::make_shared<Recorder>();
-  engine_->Generate(request, refused);
-  EXPECT_THAT(refused->Wait(),
+  const auto refused = Run(request);
+  EXPECT_THAT(refused->status,
               StatusIs(StatusCode::kInvalidArgument, "logprobs: 21, limit 0 to 20"));
 }
 
 TEST_P(EngineContractTest, HitsComeWhereTheyAreWantedInOrder) {
   ASSERT_THAT(Ingest(*engine_, "a", SampleText(2000, 1)), IsOk());
   ASSERT_THAT(Ingest(*engine_, "b", SampleText(900, 2)), IsOk());
-  const auto silent = std::make_shared<Recorder>();
-  engine_->Generate(Ask(80, {"a", "b"}), silent);
-  ASSERT_THAT(silent->Wait(), IsOk());
+  const auto silent = Run(Ask(80, {"a", "b"}));
+  ASSERT_THAT(silent->status, IsOk());
   EXPECT_THAT(silent->log, MatchesRegex("t*d"));
   GenerateRequest request = Ask(80, {"a", "b"});
   request.with_retrievals = true;
-  const auto events = std::make_shared<Recorder>();
-  engine_->Generate(request, events);
-  ASSERT_THAT(events->Wait(), IsOk());
+  const auto events = Run(request);
+  ASSERT_THAT(events->status, IsOk());
   EXPECT_THAT(events->log, MatchesRegex("r[rt]*d"));
   std::pair<int64_t, int> before(-1, 0);
   for (const Retrieval& retrieval : events->retrievals) {

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <future>
 #include <map>
-#include <mutex>
-#include <set>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "engine/backend/cpu/cpu_backend.h"
@@ -23,78 +22,65 @@ std::string TinyModelDirectory(uint64_t seed) {
   return absl::StrCat(::testing::TempDir(), "/engine_tiny_", seed);
 }
 
-std::shared_ptr<const model::CpuModel> TinyModelForTest(uint64_t seed, int min_chunk_tokens) {
+namespace {
+
+// The model of a directory, loaded once for the process; `write` writes the directory before.
+std::shared_ptr<const model::CpuModel> LoadedOnce(const std::string& directory,
+                                                  absl::FunctionRef<void()> write) {
   static std::mutex mutex;
-  static auto* const models =
-      new std::map<std::pair<uint64_t, int>, std::shared_ptr<const model::CpuModel>>();
+  static auto* const models = new std::map<std::string, std::shared_ptr<const model::CpuModel>>();
   std::lock_guard<std::mutex> lock(mutex);
-  std::shared_ptr<const model::CpuModel>& slot = (*models)[{seed, min_chunk_tokens}];
+  std::shared_ptr<const model::CpuModel>& slot = (*models)[directory];
   if (slot == nullptr) {
-    model::ModelConfig config = TinyConfig();
-    config.min_chunk_tokens = min_chunk_tokens;
-    std::string directory = TinyModelDirectory(seed);
-    if (min_chunk_tokens > 0) absl::StrAppend(&directory, "_", min_chunk_tokens);
-    WriteTinyModel(directory, config, seed);
+    write();
     absl::StatusOr<std::unique_ptr<model::CpuModel>> loaded = model::CpuModel::Load(directory);
     RECOLLECT_CHECK(loaded.ok());
     slot = *std::move(loaded);
   }
   return slot;
+}
+
+std::string LlamaDirectory(int64_t context) {
+  return absl::StrCat(TinyModelDirectory(1), "_llama_", context);
+}
+
+}  // namespace
+
+std::shared_ptr<const model::CpuModel> TinyModelForTest(uint64_t seed, int min_chunk_tokens) {
+  std::string directory = TinyModelDirectory(seed);
+  if (min_chunk_tokens > 0) absl::StrAppend(&directory, "_", min_chunk_tokens);
+  return LoadedOnce(directory, [&] {
+    model::ModelConfig config = TinyConfig();
+    config.min_chunk_tokens = min_chunk_tokens;
+    WriteTinyModel(directory, config, seed);
+  });
 }
 
 std::shared_ptr<const model::CpuModel> TextModelForTest(uint64_t seed) {
-  static std::mutex mutex;
-  static auto* const models = new std::map<uint64_t, std::shared_ptr<const model::CpuModel>>();
-  std::lock_guard<std::mutex> lock(mutex);
-  std::shared_ptr<const model::CpuModel>& slot = (*models)[seed];
-  if (slot == nullptr) {
+  const std::string directory = absl::StrCat(TinyModelDirectory(seed), "_text");
+  return LoadedOnce(directory, [&] {
     model::ModelConfig config = TinyRatSwaConfig();
     config.KeepText();
-    const std::string directory = absl::StrCat(TinyModelDirectory(seed), "_text");
     WriteTinyModel(directory, config, seed);
-    absl::StatusOr<std::unique_ptr<model::CpuModel>> loaded = model::CpuModel::Load(directory);
-    RECOLLECT_CHECK(loaded.ok());
-    slot = *std::move(loaded);
-  }
-  return slot;
+  });
 }
 
 std::string LlamaDirectoryForTest(int64_t context) {
-  static std::mutex mutex;
-  static auto* const written = new std::set<int64_t>();
-  std::string directory = absl::StrCat(TinyModelDirectory(1), "_llama_", context);
-  std::lock_guard<std::mutex> lock(mutex);
-  if (written->insert(context).second) {
-    nlohmann::json config = TinyLlamaConfig();
-    config["max_position_embeddings"] = context;
-    WriteTinyLlama(directory, config);
-  }
-  return directory;
+  LlamaModelForTest(context);
+  return LlamaDirectory(context);
 }
 
 std::shared_ptr<const model::CpuModel> LlamaModelForTest(int64_t context) {
-  static std::mutex mutex;
-  static auto* const models = new std::map<int64_t, std::shared_ptr<const model::CpuModel>>();
-  std::lock_guard<std::mutex> lock(mutex);
-  std::shared_ptr<const model::CpuModel>& slot = (*models)[context];
-  if (slot == nullptr) {
-    absl::StatusOr<std::unique_ptr<model::CpuModel>> loaded =
-        model::CpuModel::Load(LlamaDirectoryForTest(context));
-    RECOLLECT_CHECK(loaded.ok());
-    slot = *std::move(loaded);
-  }
-  return slot;
+  return LoadedOnce(LlamaDirectory(context), [&] {
+    nlohmann::json config = TinyLlamaConfig();
+    config["max_position_embeddings"] = context;
+    WriteTinyLlama(LlamaDirectory(context), config);
+  });
 }
 
 std::shared_ptr<const model::CpuModel> AdapterModelForTest() {
-  static const std::shared_ptr<const model::CpuModel> model = [] {
-    const std::string directory = absl::StrCat(TinyModelDirectory(1), "_adapter");
-    WriteTinyAdapter(directory);
-    auto loaded = model::CpuModel::Load(directory);
-    EXPECT_TRUE(loaded.ok()) << loaded.status();
-    return std::shared_ptr<const model::CpuModel>(*std::move(loaded));
-  }();
-  return model;
+  const std::string directory = absl::StrCat(TinyModelDirectory(1), "_adapter");
+  return LoadedOnce(directory, [&] { WriteTinyAdapter(directory); });
 }
 
 std::string SampleText(int64_t bytes, uint64_t seed) {
@@ -209,6 +195,26 @@ GenerateRequest TokensRequest(std::vector<int32_t> prompt, int64_t max_tokens,
   request.session_options.mounts = std::move(mounts);
   request.ignore_eos = true;
   request.with_retrievals = true;
+  return request;
+}
+
+GenerateRequest TurnRequest(SessionId session, std::vector<int32_t> prompt, int64_t max_tokens) {
+  GenerateRequest request = TokensRequest(std::move(prompt), max_tokens);
+  request.session = session;
+  return request;
+}
+
+ScoreRequest ScoreOf(std::vector<int32_t> tokens, std::vector<std::string> mounts) {
+  ScoreRequest request;
+  request.session_options.mounts = std::move(mounts);
+  request.prompt.tokens = std::move(tokens);
+  return request;
+}
+
+RetrieveRequest RetrieveOf(std::vector<int32_t> query, std::vector<std::string> mounts) {
+  RetrieveRequest request;
+  request.session_options.mounts = std::move(mounts);
+  request.query.tokens = std::move(query);
   return request;
 }
 

@@ -88,6 +88,10 @@ class Collector final : public GenerateEvents {
 // A request to continue `prompt` that reports retrieved chunks and ends at `max_tokens` only.
 GenerateRequest TokensRequest(std::vector<int32_t> prompt, int64_t max_tokens,
                               std::vector<std::string> mounts = {});
+// The same as the next turn of an open session.
+GenerateRequest TurnRequest(SessionId session, std::vector<int32_t> prompt, int64_t max_tokens);
+ScoreRequest ScoreOf(std::vector<int32_t> tokens, std::vector<std::string> mounts = {});
+RetrieveRequest RetrieveOf(std::vector<int32_t> query, std::vector<std::string> mounts = {});
 // Returns the greedy choices of the model run over the whole sequence, at the positions that
 // predict the last `count` tokens.
 std::vector<int32_t> GreedyTokens(const model::Model& model, const ReferenceResult& reference,

@@ -1,8 +1,6 @@
 // The part of the suite over the engine and its fake that is about texts which become documents:
 // those of sessions, and of single generations.
-#include <condition_variable>
-#include <mutex>
-#include <optional>
+#include <future>
 
 #include "tests/engine/engine_contract.h"
 
@@ -16,34 +14,20 @@ class SaveContractTest : public EngineContractTest {
  protected:
   absl::StatusOr<store::DocumentInfo> Save(SessionId session, const SaveAs& as,
                                            std::shared_ptr<access::Account> account = nullptr) {
-    std::mutex mutex;
-    std::condition_variable done;
-    std::optional<absl::StatusOr<store::DocumentInfo>> result;
-    engine_->SaveSession(session, as, {.account = std::move(account)},
-                         [&](absl::StatusOr<store::DocumentInfo> document) {
-                           std::lock_guard lock(mutex);
-                           result = std::move(document);
-                           done.notify_all();
-                         });
-    std::unique_lock lock(mutex);
-    done.wait(lock, [&] { return result.has_value(); });
-    return *result;
+    std::promise<absl::StatusOr<store::DocumentInfo>> done;
+    engine_->SaveSession(
+        session, as, {.account = std::move(account)},
+        [&](absl::StatusOr<store::DocumentInfo> document) { done.set_value(std::move(document)); });
+    return done.get_future().get();
   }
   // What the session has said after the prompt.
   std::string Say(SessionId session, const std::string& prompt) {
     GenerateRequest request = Ask(5);
     request.session = session;
     request.prompt.text = prompt;
-    const auto events = std::make_shared<Recorder>();
-    engine_->Generate(request, events);
-    EXPECT_THAT(events->Wait(), IsOk());
+    const auto events = Run(request);
+    EXPECT_THAT(events->status, IsOk());
     return prompt + events->text;
-  }
-  std::shared_ptr<Recorder> Run(const GenerateRequest& request) {
-    const auto events = std::make_shared<Recorder>();
-    engine_->Generate(request, events);
-    events->Wait().IgnoreError();
-    return events;
   }
   static GenerateRequest Saving(const std::string& prompt, const SaveAs& as) {
     GenerateRequest request = Ask(5);

@@ -7,11 +7,10 @@
 #include "gmock/gmock.h"
 #include "tests/engine/session/prefix_testing.h"
 #include "tests/kernels/device/host_device.h"
+#include "tests/support/status_matchers.h"
 
 namespace recollect::engine {
 namespace {
-
-using ::testing::HasSubstr;
 
 class DevicePrefixTest : public PrefixTest {
  protected:
@@ -126,8 +125,7 @@ TEST_F(DevicePrefixTest, MemoryThatRunsOutEndsWhatNeededIt) {
   host_->LimitBytes(0);
   for (const absl::Status& status :
        {Generate(*engine, request).status, IngestTokens(*engine, "other", tokens).status()}) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("bytes of device memory"));
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted, "bytes of device memory"));
   }
   host_->LimitBytes(int64_t{1} << 30);
   EXPECT_EQ(Generate(*engine, request).tokens, before.tokens);

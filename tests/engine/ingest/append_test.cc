@@ -1,7 +1,6 @@
 // Documents that are appended to: the same, byte for byte, as in one ingest, and what is read
 // again.
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,7 +8,6 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/text/tokenizer.h"
 #include "tests/engine/ratplus_testing.h"
 #include "tests/support/status_matchers.h"
 

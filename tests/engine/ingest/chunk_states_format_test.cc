@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/numeric/mxint8.h"
@@ -10,7 +9,6 @@
 #include "tests/engine/engine_testing.h"
 #include "tests/support/reference_sequence.h"
 #include "tests/support/status_matchers.h"
-#include "tests/support/tiny_model.h"
 
 namespace recollect::engine {
 namespace {

@@ -4,7 +4,6 @@
 #include "model/text/tokenizer.h"
 #include "tests/engine/ingest/ingest_testing.h"
 #include "tests/support/reference_sequence.h"
-#include "tests/support/tiny_model.h"
 
 namespace recollect::engine {
 namespace {

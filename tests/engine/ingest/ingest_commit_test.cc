@@ -5,9 +5,9 @@
 #include <string>
 #include <utility>
 
-#include "base/clock.h"
 #include "gmock/gmock.h"
 #include "tests/engine/ratplus_testing.h"
+#include "tests/support/status_matchers.h"
 
 namespace recollect::engine {
 namespace {
@@ -108,8 +108,8 @@ INSTANTIATE_TEST_SUITE_P(Kinds, IngestCommitTest, ::testing::Bool(), [](const au
 TEST_P(IngestCommitTest, UntilItIsAnsweredNothingElseIsTaken) {
   Begin();
   const auto expect_refused = [](const absl::Status& status) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("the commit at offset 300"));
+    EXPECT_THAT(status,
+                StatusIs(absl::StatusCode::kFailedPrecondition, "the commit at offset 300"));
   };
   // The thread that refuses them waits for the store.
   std::promise<absl::Status> piece, commit, end;

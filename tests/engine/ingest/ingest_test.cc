@@ -10,6 +10,7 @@
 #include "model/text/tokenizer.h"
 #include "tests/engine/ingest/ingest_testing.h"
 #include "tests/support/reference_sequence.h"
+#include "tests/support/status_matchers.h"
 #include "tests/support/tiny_model.h"
 
 namespace recollect::engine {
@@ -69,9 +70,8 @@ TEST(IngestTest, OpenIngestsHaveALimit) {
   options.max_ingests = 1;
   auto engine = MakeEngine(options);
   auto first = *engine->BeginIngest("a", /*from_tokens=*/true, {});
-  const absl::Status second = engine->BeginIngest("b", /*from_tokens=*/true, {}).status();
-  EXPECT_EQ(second.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(second.message()), HasSubstr("1 ingests are open, at most 1"));
+  EXPECT_THAT(engine->BeginIngest("b", /*from_tokens=*/true, {}).status(),
+              StatusIs(absl::StatusCode::kResourceExhausted, "1 ingests are open, at most 1"));
   first = nullptr;
   // Its place is free once its thread has let go, for which a delete waits.
   EXPECT_TRUE(absl::IsNotFound(engine->DeleteDocument("a")));
@@ -126,9 +126,8 @@ TEST(IngestTest, APieceBeforeTheAnswerToTheOneBeforeIsRefusedAndChangesNothing) 
   std::promise<absl::Status> first, early, next;
   stream->AppendTokens(0, tokens, [&](const auto& s) { first.set_value(s.status()); });
   stream->AppendTokens(20000, {5}, [&](const auto& s) { early.set_value(s.status()); });
-  const absl::Status refused = early.get_future().get();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("offset 20000 is not answered"));
+  EXPECT_THAT(early.get_future().get(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, "offset 20000 is not answered"));
   EXPECT_EQ(first.get_future().get(), absl::OkStatus());
   stream->AppendTokens(20000, {5}, [&](const auto& s) { next.set_value(s.status()); });
   EXPECT_EQ(next.get_future().get(), absl::OkStatus());
@@ -144,9 +143,8 @@ TEST(IngestTest, TheSameContentAgainIsASuccess) {
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->owner, first->owner);
   const auto expect = [&](const std::string& other, const char* fragment) {
-    const absl::Status status = Ingest(*f.engine, "doc", other, 700).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(fragment));
+    EXPECT_THAT(Ingest(*f.engine, "doc", other, 700).status(),
+                StatusIs(absl::StatusCode::kAlreadyExists, fragment));
   };
   std::string other = text;
   other[2345] = other[2345] == 'x' ? 'y' : 'x';
@@ -204,9 +202,9 @@ TEST(IngestTest, TextWithoutATokenizerIsRefusedAndLeavesNothing) {
   WriteTinyModel(directory, TinyConfig(), 1);
   std::filesystem::remove(directory + "/tokenizer.model");
   auto engine = MakeEngine(SmallOptions(), nullptr, *model::CpuModel::Load(directory));
-  const absl::Status refused = engine->BeginIngest("doc", /*from_tokens=*/false, {}).status();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("\"doc\": the model has no tokenizer"));
+  EXPECT_THAT(
+      engine->BeginIngest("doc", /*from_tokens=*/false, {}).status(),
+      StatusIs(absl::StatusCode::kFailedPrecondition, "\"doc\": the model has no tokenizer"));
   EXPECT_TRUE(engine->ListIngests()->empty());
   EXPECT_TRUE(IngestTokens(*engine, "doc", {5}).ok());
 }
@@ -245,8 +243,8 @@ TEST(IngestTest, AnUnfinishedIngestBelongsToItsModel) {
   for (const absl::Status& status : {other->BeginIngest("half", false, {}).status(),
                                      other->BeginIngest("done", false, {}).status(),
                                      other->OpenSession({.mounts = {"done"}}).status()}) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(TinyModelForTest()->fingerprint()));
+    EXPECT_THAT(status,
+                StatusIs(absl::StatusCode::kFailedPrecondition, TinyModelForTest()->fingerprint()));
     EXPECT_THAT(std::string(status.message()), HasSubstr(TinyModelForTest(2)->fingerprint()));
   }
   EXPECT_TRUE(other->DeleteDocument("half").ok());
@@ -279,9 +277,7 @@ TEST(IngestTest, AResumeStateThatDoesNotFitIsDataLoss) {
   const auto expect_refused = [&](const char* fragment, const auto& damage) {
     ResumeState state = kept;
     damage(state);
-    const absl::Status status = resume(state);
-    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(fragment));
+    EXPECT_THAT(resume(state), StatusIs(absl::StatusCode::kDataLoss, fragment));
   };
   expect_refused("stands at token", [](ResumeState& s) { ++s.tokens; });
   expect_refused("waiting token 0 has id 320", [](ResumeState& s) { s.pending_ids[0] = 320; });

@@ -1,8 +1,6 @@
 // Wildcards of mounts, and documents that go while they are being mounted.
 #include "engine/session/mount_names.h"
 
-#include <atomic>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -79,10 +77,7 @@ TEST_F(MountNamesTest, WhatIsDeletedBeforeAWildcardIsMountedIsLeftOut) {
   store_->deleted_next = {"notes/june"};
   EXPECT_THAT(MountsOf({"notes/*"}), ElementsAre("notes/april", "notes/may"));
   store_->deleted_next = {"notes/april"};
-  RetrieveRequest request;
-  request.session_options.mounts = {"other", "notes/*"};
-  request.query.tokens = {5};
-  EXPECT_THAT(Retrieve(*engine_, request), IsOk());
+  EXPECT_THAT(Retrieve(*engine_, RetrieveOf({5}, {"other", "notes/*"})), IsOk());
   EXPECT_THAT(MountsOf({"*"}), ElementsAre("notes/may", "other"));
 }
 
@@ -91,10 +86,7 @@ TEST_F(MountNamesTest, AThousandDocumentsAreMountedTogether) {
   for (int i = 0; i < 1000; ++i) ids.push_back(absl::StrFormat("many/%03d", i));
   for (const std::string& id : ids) ASSERT_THAT(IngestTokens(*engine_, id, {5, 6, 7}), IsOk());
   EXPECT_EQ(MountsOf({"many/*"}), ids);
-  RetrieveRequest request;
-  request.session_options.mounts = ids;
-  request.query.tokens = {5};
-  const auto retrieved = Retrieve(*engine_, request);
+  const auto retrieved = Retrieve(*engine_, RetrieveOf({5}, ids));
   ASSERT_THAT(retrieved, IsOk());
   EXPECT_EQ(retrieved->front().candidates, 1000);
 }

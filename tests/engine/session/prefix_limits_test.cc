@@ -2,7 +2,6 @@
 #include <future>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/time/clock.h"
@@ -83,8 +82,7 @@ TEST_F(PrefixLimitsTest, OnePrefixBeginsASession) {
   const auto second = HasSubstr("\"b\" cannot follow \"a\", which the session begins with");
   Expect(engine->OpenSession({.mounts = {"a", "b"}}).status(),
          absl::StatusCode::kFailedPrecondition, second);
-  GenerateRequest request = TokensRequest({5}, 1);
-  request.session = *engine->OpenSession({});
+  GenerateRequest request = TurnRequest(*engine->OpenSession({}), {5}, 1);
   ASSERT_TRUE(Generate(*engine, request).status.ok());
   request.session_options.mounts = {"a"};  // behind what the session has
   Expect(Generate(*engine, request).status, absl::StatusCode::kInvalidArgument,

@@ -104,9 +104,7 @@ TEST_F(PrefixTest, SessionsGoOnByThemselves) {
   std::vector<int32_t> past = Part(tokens, 0, 200);
   for (int turn = 0; turn < 3; ++turn) {
     const std::vector<int32_t> prompt = Part(tokens, 200 + 20 * turn, 220 + 20 * turn);
-    GenerateRequest request = TokensRequest(prompt, 15);
-    request.session = one;
-    const Generated generated = Generate(*engine, request);
+    const Generated generated = Generate(*engine, TurnRequest(one, prompt, 15));
     ASSERT_TRUE(generated.status.ok()) << generated.status;
     past.insert(past.end(), prompt.begin(), prompt.end());
     ExpectGreedy(past, generated.tokens, default_);
@@ -114,9 +112,7 @@ TEST_F(PrefixTest, SessionsGoOnByThemselves) {
   }
   ASSERT_TRUE(engine->DeleteDocument("doc").ok());
   EXPECT_EQ(Generate(*engine, After("doc", {}, {5}, 1)).status.code(), absl::StatusCode::kNotFound);
-  GenerateRequest request = TokensRequest(Part(tokens, 200, 400), 15);
-  request.session = two;
-  const Generated generated = Generate(*engine, request);
+  const Generated generated = Generate(*engine, TurnRequest(two, Part(tokens, 200, 400), 15));
   ASSERT_TRUE(generated.status.ok()) << generated.status;
   ExpectGreedy(tokens, generated.tokens, default_);
   EXPECT_EQ(engine->stats().prefix_mounts, 2);
@@ -127,8 +123,7 @@ TEST_F(PrefixTest, SessionsGoOnByThemselves) {
 TEST_F(PrefixTest, ScoresBehindAPrefixAreThoseOfTheWholeText) {
   auto engine = Make();
   const std::vector<int32_t> tokens = SampleTokens(250, 7);
-  ScoreRequest request;
-  request.prompt.tokens = tokens;
+  ScoreRequest request = ScoreOf(tokens);
   const auto whole = *Score(*engine, request);
   for (const int64_t split : {1, 64, 130, 249}) {
     const std::string id = absl::StrCat(split);

@@ -2,8 +2,6 @@
 #ifndef RECOLLECT_TESTS_ENGINE_PREFIX_TESTING_H_
 #define RECOLLECT_TESTS_ENGINE_PREFIX_TESTING_H_
 
-#include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>

@@ -1,8 +1,6 @@
 // What an earlier request has read is not read again, and answers are the same with it and without.
-#include "engine/session/prompt_cache.h"
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "engine/backend/device/device_backend.h"

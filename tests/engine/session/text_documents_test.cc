@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "engine/backend/device/device_sparse.h"
-#include "engine/step/text_retrieval.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/text/tokenizer.h"

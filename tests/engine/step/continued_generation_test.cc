@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/engine_testing.h"
+#include "tests/support/status_matchers.h"
 
 namespace recollect::engine {
 namespace {
@@ -40,9 +41,8 @@ TEST(ContinuedGenerationTest, GoesOnWhereAnotherServerWasBrokenOff) {
         EXPECT_EQ(after.usage.generated_tokens, 150);
         EXPECT_EQ(after.usage.prompt_tokens, whole.usage.prompt_tokens);
         rest.generated_text = "no such text";
-        const absl::Status wrong = Generate(*other, rest).status;
-        EXPECT_EQ(wrong.code(), absl::StatusCode::kFailedPrecondition);
-        EXPECT_THAT(std::string(wrong.message()), HasSubstr("generated.text: 12 bytes"));
+        EXPECT_THAT(Generate(*other, rest).status,
+                    StatusIs(absl::StatusCode::kFailedPrecondition, "generated.text: 12 bytes"));
       }
     }
   }
@@ -111,9 +111,8 @@ TEST(ContinuedGenerationTest, TextGoesOnWhereItWasBrokenOff) {
   request.generated.push_back(whole.tokens[0]);
   EXPECT_THAT(std::string(Generate(*engine, request).status.message()), HasSubstr("after a stop"));
   request.max_tokens = 3;
-  const absl::Status many = Generate(*engine, request).status;
-  EXPECT_EQ(many.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(many.message()), HasSubstr("generated.ids"));
+  EXPECT_THAT(Generate(*engine, request).status,
+              StatusIs(absl::StatusCode::kInvalidArgument, "generated.ids"));
   request = TokensRequest(SampleTokens(40, 23), 90);
   request.generated = {-4};
   EXPECT_THAT(std::string(Generate(*engine, request).status.message()),
@@ -149,8 +148,7 @@ TEST(ContinuedGenerationTest, ASessionIsReopenedByItsTurns) {
     EXPECT_EQ(again.reason, said.reason);
   }
   // The last token waits in both, and a landmark may.
-  GenerateRequest request = TokensRequest({}, 100);
-  request.session = here;
+  GenerateRequest request = TurnRequest(here, {}, 100);
   const Generated on = Generate(*engine, request);
   request.session = there;
   EXPECT_EQ(Generate(*other, request).tokens, on.tokens);

@@ -7,11 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "tests/engine/engine_testing.h"
+#include "tests/support/status_matchers.h"
 
 namespace recollect::engine {
 namespace {
-
-using ::testing::HasSubstr;
 
 std::vector<int32_t> First(const std::vector<int32_t>& tokens, int64_t count) {
   return {tokens.begin(), tokens.begin() + count};
@@ -39,9 +38,7 @@ TEST(EmbedTest, QueryTimesLandmarkIsTheScore) {
     ASSERT_TRUE(landmark.ok()) << landmark.status();
     EXPECT_EQ(landmark->tokens, config.chunk_tokens);
     EXPECT_EQ(std::ssize(landmark->values), config.key_width());
-    RetrieveRequest retrieve;
-    retrieve.session_options.mounts = {"doc"};
-    retrieve.query.tokens = asked;
+    RetrieveRequest retrieve = RetrieveOf(asked, {"doc"});
     retrieve.k = 100;  // all of them
     const auto lists = Retrieve(*engine, retrieve);
     ASSERT_TRUE(lists.ok()) << lists.status();
@@ -83,9 +80,8 @@ TEST(EmbedTest, BadArgumentsNameTheField) {
   const int chunk = engine->model().config().chunk_tokens;
   const auto groups = std::ssize(engine->model().config().groups);
   const auto expect = [&](const EmbedRequest& request, const std::string& message) {
-    const absl::Status status = Embed(*engine, request).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(message));
+    EXPECT_THAT(Embed(*engine, request).status(),
+                StatusIs(absl::StatusCode::kInvalidArgument, message));
   };
   expect(Ask({}, EmbeddingKind::kLandmark), "input: empty");
   expect(

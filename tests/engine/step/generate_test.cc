@@ -1,23 +1,21 @@
 // Generation against the model run over the whole sequence in one go: same tokens, whatever the
 // schedule.
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
-#include "engine/backend/sampler.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/engine_testing.h"
 #include "tests/support/reference_sequence.h"
+#include "tests/support/status_matchers.h"
 
 namespace recollect::engine {
 namespace {
 
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 TEST(GenerateTest, EqualsTheWholeSequenceInOneGo) {
@@ -248,9 +246,7 @@ TEST(GenerateTest, TurnsOfASessionContinueOneSequence) {
   std::vector<Turn> turns;
   for (int turn = 0; turn < 4; ++turn) {
     const std::vector<int32_t> prompt = SampleTokens(20 + 50 * turn, 50 + turn);
-    GenerateRequest request = TokensRequest(prompt, 40 + turn * 23);
-    request.session = *session;
-    const Generated generated = Generate(*engine, request);
+    const Generated generated = Generate(*engine, TurnRequest(*session, prompt, 40 + turn * 23));
     ASSERT_TRUE(generated.status.ok()) << generated.status;
     layout.Add(prompt);
     layout.Flush();
@@ -271,17 +267,14 @@ TEST(GenerateTest, TurnsOfASessionContinueOneSequence) {
 TEST(GenerateTest, ZeroTokensOnlyReadsThePrompt) {
   auto engine = MakeEngine();
   const SessionId session = *engine->OpenSession({});
-  GenerateRequest request = TokensRequest(SampleTokens(100, 60), 0);
-  request.session = session;
-  const Generated generated = Generate(*engine, request);
+  const Generated generated = Generate(*engine, TurnRequest(session, SampleTokens(100, 60), 0));
   ASSERT_TRUE(generated.status.ok()) << generated.status;
   EXPECT_THAT(generated.tokens, IsEmpty());
   EXPECT_EQ(engine->GetSession(session)->positions, 1 + 63 + 1 + 37 + 1);
   EXPECT_EQ(engine->GetSession(session)->own_chunks, 2);
   // Nothing to run, and nothing to sample from.
-  GenerateRequest empty = TokensRequest({}, 5);
-  empty.session = session;
-  EXPECT_EQ(Generate(*engine, empty).status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Generate(*engine, TurnRequest(session, {}, 5)).status.code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST(GenerateTest, AnotherDilationIsAnotherPattern) {
@@ -293,8 +286,7 @@ TEST(GenerateTest, AnotherDilationIsAnotherPattern) {
   const Generated generated = Generate(*engine, request);
   ASSERT_TRUE(generated.status.ok()) << generated.status;
   // The likeliest tokens of a random model may be the same under both.
-  ScoreRequest scored;
-  scored.prompt.tokens = prompt;
+  ScoreRequest scored = ScoreOf(prompt);
   const std::vector<float> by_default = Score(*engine, scored)->logprobs;
   scored.session_options.dilation = 8;
   EXPECT_NE(Score(*engine, scored)->logprobs, by_default);
@@ -332,9 +324,8 @@ TEST(GenerateTest, BadArgumentsNameTheField) {
   const auto expect = [&](const char* fragment, const auto& spoil) {
     GenerateRequest request = TokensRequest(SampleTokens(3, 1), 3);
     spoil(request);
-    const absl::Status status = Generate(*engine, std::move(request)).status;
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(fragment));
+    EXPECT_THAT(Generate(*engine, std::move(request)).status,
+                StatusIs(absl::StatusCode::kInvalidArgument, fragment));
   };
   expect("temperature", [](auto& r) { r.sampling.temperature = -1; });
   expect("top_p", [](auto& r) { r.sampling.top_p = 0; });

@@ -33,8 +33,7 @@ std::vector<int32_t> Ordered(const model::ModelConfig& config, std::span<const f
 
 TEST(ScoreTest, LogprobsOfManyTokensAreBoundedInAll) {
   auto engine = MakeEngine();
-  ScoreRequest request;
-  request.prompt.tokens = SampleTokens(16000, 2);
+  ScoreRequest request = ScoreOf(SampleTokens(16000, 2));
   request.top_logprobs = 17;
   EXPECT_THAT(Score(*engine, request),
               StatusIs(absl::StatusCode::kInvalidArgument,
@@ -51,9 +50,7 @@ TEST(ScoreTest, EveryTokenIsScoredFromTheRowBeforeIt) {
     ASSERT_TRUE(IngestTokens(*engine, "doc", document).ok());
     for (const std::vector<int64_t>& flushes :
          {std::vector<int64_t>{}, {1, 2, 40, 103, 166, 300, 400}}) {
-      ScoreRequest request;
-      request.session_options.mounts = {"doc"};
-      request.prompt.tokens = tokens;
+      ScoreRequest request = ScoreOf(tokens, {"doc"});
       request.flush_after = flushes;
       request.top_logprobs = 5;
       const absl::StatusOr<ScoreResult> result = Score(*engine, request);
@@ -195,9 +192,7 @@ TEST(ScoreTest, PiecesInAnOpenSessionHaveTheBitsOfTheWhole) {
     options.prefill_slice_tokens = slice;
     auto engine = MakeEngine(options);
     ASSERT_TRUE(IngestTokens(*engine, "doc", SampleTokens(800, 1)).ok());
-    ScoreRequest whole;
-    whole.session_options.mounts = {"doc"};
-    whole.prompt.tokens = SampleTokens(400, 2);
+    ScoreRequest whole = ScoreOf(SampleTokens(400, 2), {"doc"});
     const ScoreResult expected = Score(*engine, whole).value();
     GenerateRequest after = TokensRequest(whole.prompt.tokens, 20, {"doc"});
     after.flush = false;
@@ -211,8 +206,7 @@ TEST(ScoreTest, PiecesInAnOpenSessionHaveTheBitsOfTheWhole) {
       EXPECT_EQ(pieces.argmax_logprobs, expected.argmax_logprobs);
       EXPECT_EQ(pieces.text_bytes, expected.text_bytes);
       // The last token is still to be run.
-      GenerateRequest next = TokensRequest({}, 20);
-      next.session = session;
+      GenerateRequest next = TurnRequest(session, {}, 20);
       next.flush = false;
       EXPECT_EQ(Generate(*engine, next).tokens, follows);
       EXPECT_TRUE(engine->CloseSession(session).ok());
@@ -224,8 +218,7 @@ TEST(ScoreTest, AnOpenSessionGoesOnWithAnswersAndFlushes) {
   auto engine = MakeEngine();
   const std::vector<int32_t> prompt = SampleTokens(100, 2), rest = SampleTokens(90, 3);
   const SessionId session = engine->OpenSession({}).value();
-  GenerateRequest generate = TokensRequest(prompt, 30);
-  generate.session = session;
+  GenerateRequest generate = TurnRequest(session, prompt, 30);
   const std::vector<int32_t> answer = Generate(*engine, generate).tokens;
   ScoreRequest piece;
   piece.session = session;
@@ -281,13 +274,9 @@ TEST(ScoreTest, EmptyAndBadArguments) {
 
 TEST(ScoreTest, PromptsOfAllRequestsAreCounted) {
   auto engine = MakeEngine();
-  ScoreRequest score;
-  score.prompt.tokens = SampleTokens(70, 1);
-  ASSERT_TRUE(Score(*engine, score).ok());
+  ASSERT_TRUE(Score(*engine, ScoreOf(SampleTokens(70, 1))).ok());
   EXPECT_EQ(engine->stats().prompt_tokens, 70);
-  RetrieveRequest retrieve;
-  retrieve.query.tokens = SampleTokens(7, 2);
-  ASSERT_TRUE(Retrieve(*engine, retrieve).ok());
+  ASSERT_TRUE(Retrieve(*engine, RetrieveOf(SampleTokens(7, 2))).ok());
   EXPECT_EQ(engine->stats().prompt_tokens, 77);
   ASSERT_TRUE(Generate(*engine, TokensRequest(SampleTokens(3, 3), 5)).status.ok());
   EXPECT_EQ(engine->stats().prompt_tokens, 80);
@@ -297,9 +286,7 @@ TEST(RetrieveTest, GivesTheListsOfGeneratesFirstRetrieval) {
   auto engine = MakeEngine();
   const int n_ret = engine->model().config().n_ret;
   ASSERT_TRUE(IngestTokens(*engine, "doc", SampleTokens(2000, 3)).ok());
-  RetrieveRequest request;
-  request.session_options.mounts = {"doc"};
-  request.query.tokens = SampleTokens(100, 4);
+  RetrieveRequest request = RetrieveOf(SampleTokens(100, 4), {"doc"});
   GenerateRequest generate;
   generate.session_options = request.session_options;
   generate.prompt = request.query;
@@ -348,9 +335,7 @@ TEST(RetrieveTest, OnlyTheLandmarkThatIsReportedFetchesMore) {
     const EngineStats stats = engine->stats();
     return stats.chunk_hits_memory + stats.chunk_hits_states + stats.chunk_hits_store;
   };
-  RetrieveRequest request;
-  request.session_options.mounts = {"doc"};
-  request.query.tokens = SampleTokens(1000, 4);
+  RetrieveRequest request = RetrieveOf(SampleTokens(1000, 4), {"doc"});
   ASSERT_TRUE(Retrieve(*engine, request).ok());
   const int64_t few = fetched();
   const int64_t kept = engine->stats().memory_bytes + engine->stats().chunk_states_bytes;

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "engine/backend/cpu/cpu_landmarks.h"
 #include "engine/backend/cpu/sketch_sums.h"
 #include "tests/engine/engine_testing.h"

@@ -46,9 +46,8 @@ int64_t ChunkTiers::LookUp(std::span<WantedChunk> wanted) {
 }
 
 void ChunkTiers::Fetch(std::span<WantedChunk> wanted, std::function<void(absl::Status)> done) {
-  const bool posted = fetchers_.Post([this, wanted, done] {
-    done(OrExhausted("reading chunks", [&] { return Read(wanted); }));
-  });
+  const bool posted = fetchers_.Post(
+      [this, wanted, done] { done(OrExhausted("reading chunks", [&] { return Read(wanted); })); });
   if (!posted) done(ShuttingDown());
 }
 

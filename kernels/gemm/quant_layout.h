@@ -57,26 +57,19 @@ constexpr PanelLayout Sized(PanelLayout layout) {
   return layout;
 }
 
+// By format.
+inline constexpr PanelLayout kPanelLayouts[] = {
+    Sized({.bits = 8, .zero = 128}),                            // Q8_0
+    Sized({.bits = 4, .zero = 8}),                              // Q4_0
+    Sized({.bits = 4, .minima = true}),                         // Q4_1
+    Sized({.bits = 6, .zero = 16}),                             // Q5_0
+    Sized({.bits = 6, .minima = true}),                         // Q5_1
+    Sized({.bits = 4, .minima = true, .groups = 8}),            // Q4_K
+    Sized({.bits = 6, .minima = true, .groups = 8}),            // Q5_K
+    Sized({.bits = 6, .zero = 32, .groups = 8, .scales = 2})};  // Q6_K
+
 constexpr PanelLayout LayoutOf(QuantFormat format) {
-  switch (format) {
-    case QuantFormat::kQ8_0:
-      return Sized({.bits = 8, .zero = 128});
-    case QuantFormat::kQ4_0:
-      return Sized({.bits = 4, .zero = 8});
-    case QuantFormat::kQ4_1:
-      return Sized({.bits = 4, .minima = true});
-    case QuantFormat::kQ5_0:
-      return Sized({.bits = 6, .zero = 16});
-    case QuantFormat::kQ5_1:
-      return Sized({.bits = 6, .minima = true});
-    case QuantFormat::kQ4_K:
-      return Sized({.bits = 4, .minima = true, .groups = 8});
-    case QuantFormat::kQ5_K:
-      return Sized({.bits = 6, .minima = true, .groups = 8});
-    case QuantFormat::kQ6_K:
-      return Sized({.bits = 6, .zero = 32, .groups = 8, .scales = 2});
-  }
-  return {};
+  return kPanelLayouts[static_cast<int>(format)];
 }
 
 // Bytes of a panel of k numbers.
@@ -107,31 +100,6 @@ struct QuantInput {
   int64_t rows = 0;
   int64_t k = 0;
 };
-
-// Calls function.operator()<kFormat>() for this format, from vector code as well: every file has a
-// copy of its own (kernels/cpu/simd.h).
-template <typename Function>
-static inline __attribute__((always_inline)) void WithFormat(QuantFormat format,
-                                                             const Function& function) {
-  switch (format) {
-    case QuantFormat::kQ8_0:
-      return function.template operator()<QuantFormat::kQ8_0>();
-    case QuantFormat::kQ4_0:
-      return function.template operator()<QuantFormat::kQ4_0>();
-    case QuantFormat::kQ4_1:
-      return function.template operator()<QuantFormat::kQ4_1>();
-    case QuantFormat::kQ5_0:
-      return function.template operator()<QuantFormat::kQ5_0>();
-    case QuantFormat::kQ5_1:
-      return function.template operator()<QuantFormat::kQ5_1>();
-    case QuantFormat::kQ4_K:
-      return function.template operator()<QuantFormat::kQ4_K>();
-    case QuantFormat::kQ5_K:
-      return function.template operator()<QuantFormat::kQ5_K>();
-    case QuantFormat::kQ6_K:
-      return function.template operator()<QuantFormat::kQ6_K>();
-  }
-}
 
 // Bytes of scratch that a product needs: a panel's codes in 8 bits.
 constexpr int64_t QuantScratchBytes(int64_t k) { return k * kQuantPanel; }

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <new>
 #include <string>
-#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -23,54 +22,25 @@ struct Unit {
   uint8_t scales[16] = {}, minima[8] = {};
 };
 
-template <typename Block>
-Block Read(const std::byte* bytes) {
-  Block block;
-  std::memcpy(&block, bytes, sizeof(block));
-  return block;
-}
-
-void ReadNibbles(const uint8_t* quants, uint8_t* codes) {
-  for (int i = 0; i < 16; ++i) {
-    codes[i] = quants[i] & 0xf;
-    codes[16 + i] = quants[i] >> 4;
-  }
-}
-
 void ReadUnit(const BlockQ8_0& block, Unit& unit) {
   unit.scale = block.scale;
   for (int i = 0; i < 32; ++i) unit.codes[i] = static_cast<uint8_t>(block.quants[i] + 128);
 }
 
-void ReadUnit(const BlockQ4_0& block, Unit& unit) {
+// The 4-bit and 5-bit formats of 32 numbers.
+template <typename Block>
+void ReadUnit(const Block& block, Unit& unit) {
   unit.scale = block.scale;
-  ReadNibbles(block.quants, unit.codes);
-}
-
-void ReadUnit(const BlockQ4_1& block, Unit& unit) {
-  unit.scale = block.scale;
-  unit.minimum = block.minimum;
-  ReadNibbles(block.quants, unit.codes);
-}
-
-// Bit 4 of each number's code.
-void ReadFifthBits(const uint8_t (&bits)[4], uint8_t* codes) {
-  for (int i = 0; i < 32; ++i) {
-    codes[i] |= static_cast<uint8_t>((bits[i / 8] >> i % 8 & 1) << 4);
+  if constexpr (requires { block.minimum; }) unit.minimum = block.minimum;
+  for (int i = 0; i < 16; ++i) {
+    unit.codes[i] = block.quants[i] & 0xf;
+    unit.codes[16 + i] = block.quants[i] >> 4;
   }
-}
-
-void ReadUnit(const BlockQ5_0& block, Unit& unit) {
-  unit.scale = block.scale;
-  ReadNibbles(block.quants, unit.codes);
-  ReadFifthBits(block.fifth_bits, unit.codes);
-}
-
-void ReadUnit(const BlockQ5_1& block, Unit& unit) {
-  unit.scale = block.scale;
-  unit.minimum = block.minimum;
-  ReadNibbles(block.quants, unit.codes);
-  ReadFifthBits(block.fifth_bits, unit.codes);
+  if constexpr (requires { block.fifth_bits; }) {
+    for (int i = 0; i < 32; ++i) {
+      unit.codes[i] |= static_cast<uint8_t>((block.fifth_bits[i / 8] >> i % 8 & 1) << 4);
+    }
+  }
 }
 
 template <typename Block>
@@ -147,7 +117,7 @@ void WriteUnit(const Unit& unit, int output, uint8_t* to) {
 }
 
 // `to` is zero.
-template <QuantFormat kFormat, typename Block>
+template <QuantFormat kFormat>
 void PackPanelsOf(const QuantRows& part, int64_t k, uint8_t* to) {
   constexpr PanelLayout kLayout = LayoutOf(kFormat);
   const int64_t units = k / (kQuantGroup * kLayout.groups);
@@ -158,44 +128,17 @@ void PackPanelsOf(const QuantRows& part, int64_t k, uint8_t* to) {
       Unit unit;
       std::memset(unit.codes, kLayout.zero, sizeof(unit.codes));
       if (j < part.rows) {
-        ReadUnit(Read<Block>(part.blocks + (j * units + u) * static_cast<int64_t>(sizeof(Block))),
-                 unit);
+        QuantBlock<kFormat> block;
+        std::memcpy(&block, part.blocks + (j * units + u) * int64_t{sizeof(block)}, sizeof(block));
+        ReadUnit(block, unit);
       }
       WriteUnit<kFormat>(unit, static_cast<int>(j % kQuantPanel), panel + u * kLayout.unit_bytes);
     }
   }
 }
 
-// Calls visit(layout, pack) with what belongs to a format.
-template <typename Visit>
-auto Of(QuantFormat format, Visit visit) {
-  using enum QuantFormat;
-  switch (format) {
-    case kQ8_0:
-      return visit(LayoutOf(kQ8_0), PackPanelsOf<kQ8_0, BlockQ8_0>);
-    case kQ4_0:
-      return visit(LayoutOf(kQ4_0), PackPanelsOf<kQ4_0, BlockQ4_0>);
-    case kQ4_1:
-      return visit(LayoutOf(kQ4_1), PackPanelsOf<kQ4_1, BlockQ4_1>);
-    case kQ5_0:
-      return visit(LayoutOf(kQ5_0), PackPanelsOf<kQ5_0, BlockQ5_0>);
-    case kQ5_1:
-      return visit(LayoutOf(kQ5_1), PackPanelsOf<kQ5_1, BlockQ5_1>);
-    case kQ4_K:
-      return visit(LayoutOf(kQ4_K), PackPanelsOf<kQ4_K, BlockQ4_K>);
-    case kQ5_K:
-      return visit(LayoutOf(kQ5_K), PackPanelsOf<kQ5_K, BlockQ5_K>);
-    case kQ6_K:
-      break;
-  }
-  return visit(LayoutOf(kQ6_K), PackPanelsOf<kQ6_K, BlockQ6_K>);
-}
-
 int64_t PanelBytes(const QuantRows& part, int64_t k) {
-  const int64_t outputs = RoundUp(part.rows, kQuantPanel);
-  return Of(part.format, [&](const PanelLayout& layout, auto*) {
-    return outputs / kQuantPanel * QuantPanelBytes(layout, k);
-  });
+  return RoundUp(part.rows, kQuantPanel) / kQuantPanel * QuantPanelBytes(LayoutOf(part.format), k);
 }
 
 }  // namespace
@@ -225,7 +168,7 @@ absl::StatusOr<QuantMatrix> QuantMatrix::Create(std::span<const QuantRows> parts
   std::memset(matrix.panels_.get(), 0, matrix.bytes_);
   uint8_t* to = matrix.panels_.get();
   for (const QuantRows& part : parts) {
-    Of(part.format, [&](const PanelLayout&, auto* pack) { pack(part, k, to); });
+    WithFormat(part.format, [&]<QuantFormat kFormat>() { PackPanelsOf<kFormat>(part, k, to); });
     matrix.parts_.push_back({part.format, part.rows, to});
     to += RoundUp(PanelBytes(part, k), kAlignment);
   }

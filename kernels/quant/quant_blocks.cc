@@ -83,37 +83,21 @@ void DequantizeBlock(const BlockQ6_K& block, float* out) {
   }
 }
 
-template <typename Block>
-void DequantizeBlocks(int64_t numbers, const std::byte* blocks, int64_t count, float* out) {
-  for (int64_t b = 0; b < count; ++b) {
-    Block block;
-    std::memcpy(&block, blocks + b * static_cast<int64_t>(sizeof(Block)), sizeof(Block));
-    DequantizeBlock(block, out + b * numbers);
+template <QuantFormat kFormat>
+void DequantizeBlocks(const std::byte* blocks, int64_t count, float* out) {
+  constexpr QuantTraits kTraits = TraitsOf(kFormat);
+  QuantBlock<kFormat> block;
+  static_assert(sizeof(block) == kTraits.block_bytes);
+  for (; count > 0; --count, blocks += kTraits.block_bytes, out += kTraits.block) {
+    std::memcpy(&block, blocks, sizeof(block));
+    DequantizeBlock(block, out);
   }
 }
 
 }  // namespace
 
 void Dequantize(QuantFormat format, const std::byte* blocks, int64_t count, float* out) {
-  const int64_t numbers = TraitsOf(format).block;
-  switch (format) {
-    case QuantFormat::kQ8_0:
-      return DequantizeBlocks<BlockQ8_0>(numbers, blocks, count, out);
-    case QuantFormat::kQ4_0:
-      return DequantizeBlocks<BlockQ4_0>(numbers, blocks, count, out);
-    case QuantFormat::kQ4_1:
-      return DequantizeBlocks<BlockQ4_1>(numbers, blocks, count, out);
-    case QuantFormat::kQ5_0:
-      return DequantizeBlocks<BlockQ5_0>(numbers, blocks, count, out);
-    case QuantFormat::kQ5_1:
-      return DequantizeBlocks<BlockQ5_1>(numbers, blocks, count, out);
-    case QuantFormat::kQ4_K:
-      return DequantizeBlocks<BlockQ4_K>(numbers, blocks, count, out);
-    case QuantFormat::kQ5_K:
-      return DequantizeBlocks<BlockQ5_K>(numbers, blocks, count, out);
-    case QuantFormat::kQ6_K:
-      return DequantizeBlocks<BlockQ6_K>(numbers, blocks, count, out);
-  }
+  WithFormat(format, [&]<QuantFormat kFormat>() { DequantizeBlocks<kFormat>(blocks, count, out); });
 }
 
 }  // namespace recollect::kernels

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <tuple>
 
 namespace recollect::kernels {
 
@@ -38,26 +39,13 @@ struct QuantTraits {
   int64_t block_bytes = 0;  // bytes of a block
 };
 
+// By format.
+inline constexpr QuantTraits kQuantTraits[] = {
+    {"Q8_0", 32, 34}, {"Q4_0", 32, 18},   {"Q4_1", 32, 20},   {"Q5_0", 32, 22},
+    {"Q5_1", 32, 24}, {"Q4_K", 256, 144}, {"Q5_K", 256, 176}, {"Q6_K", 256, 210}};
+
 constexpr QuantTraits TraitsOf(QuantFormat format) {
-  switch (format) {
-    case QuantFormat::kQ8_0:
-      return {"Q8_0", 32, 34};
-    case QuantFormat::kQ4_0:
-      return {"Q4_0", 32, 18};
-    case QuantFormat::kQ4_1:
-      return {"Q4_1", 32, 20};
-    case QuantFormat::kQ5_0:
-      return {"Q5_0", 32, 22};
-    case QuantFormat::kQ5_1:
-      return {"Q5_1", 32, 24};
-    case QuantFormat::kQ4_K:
-      return {"Q4_K", 256, 144};
-    case QuantFormat::kQ5_K:
-      return {"Q5_K", 256, 176};
-    case QuantFormat::kQ6_K:
-      return {"Q6_K", 256, 210};
-  }
-  return {};
+  return kQuantTraits[static_cast<int>(format)];
 }
 
 // Finds a format by its published name; nothing if no format is called that.
@@ -130,14 +118,35 @@ struct BlockQ6_K {
   uint16_t scale;
 };
 
-static_assert(sizeof(BlockQ8_0) == TraitsOf(QuantFormat::kQ8_0).block_bytes);
-static_assert(sizeof(BlockQ4_0) == TraitsOf(QuantFormat::kQ4_0).block_bytes);
-static_assert(sizeof(BlockQ4_1) == TraitsOf(QuantFormat::kQ4_1).block_bytes);
-static_assert(sizeof(BlockQ5_0) == TraitsOf(QuantFormat::kQ5_0).block_bytes);
-static_assert(sizeof(BlockQ5_1) == TraitsOf(QuantFormat::kQ5_1).block_bytes);
-static_assert(sizeof(BlockQ4_K) == TraitsOf(QuantFormat::kQ4_K).block_bytes);
-static_assert(sizeof(BlockQ5_K) == TraitsOf(QuantFormat::kQ5_K).block_bytes);
-static_assert(sizeof(BlockQ6_K) == TraitsOf(QuantFormat::kQ6_K).block_bytes);
+using QuantBlocks = std::tuple<BlockQ8_0, BlockQ4_0, BlockQ4_1, BlockQ5_0, BlockQ5_1, BlockQ4_K,
+                               BlockQ5_K, BlockQ6_K>;
+template <QuantFormat kFormat>
+using QuantBlock = std::tuple_element_t<static_cast<size_t>(kFormat), QuantBlocks>;
+
+// Calls function.operator()<kFormat>() for this format, from vector code as well: every file has a
+// copy of its own (kernels/cpu/simd.h).
+template <typename Function>
+static inline __attribute__((always_inline)) void WithFormat(QuantFormat format,
+                                                             const Function& function) {
+  switch (format) {
+    case QuantFormat::kQ8_0:
+      return function.template operator()<QuantFormat::kQ8_0>();
+    case QuantFormat::kQ4_0:
+      return function.template operator()<QuantFormat::kQ4_0>();
+    case QuantFormat::kQ4_1:
+      return function.template operator()<QuantFormat::kQ4_1>();
+    case QuantFormat::kQ5_0:
+      return function.template operator()<QuantFormat::kQ5_0>();
+    case QuantFormat::kQ5_1:
+      return function.template operator()<QuantFormat::kQ5_1>();
+    case QuantFormat::kQ4_K:
+      return function.template operator()<QuantFormat::kQ4_K>();
+    case QuantFormat::kQ5_K:
+      return function.template operator()<QuantFormat::kQ5_K>();
+    case QuantFormat::kQ6_K:
+      return function.template operator()<QuantFormat::kQ6_K>();
+  }
+}
 
 // a and b of the 8 sub-blocks of a Q4_K or Q5_K block.
 struct QuantFactors {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/kernels/timing.h"
+#include "kernels/cpu/onednn_isa.h"
 #include "kernels/gemm/gemm.h"
 
 namespace recollect::bench {
@@ -84,13 +85,9 @@ std::string CpuName() {
 }
 
 std::string ProductIsa() {
-  const auto has = [](dnnl::cpu_isa isa) {
-    const auto need = static_cast<unsigned>(isa);
-    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & need) == need;
-  };
-  if (has(dnnl::cpu_isa::avx512_core_amx)) return "amx";
-  if (has(dnnl::cpu_isa::avx512_core_bf16)) return "avx512_bf16";
-  return has(dnnl::cpu_isa::avx512_core) ? "avx512" : "avx2";
+  if (kernels::OneDnnAllows(dnnl::cpu_isa::avx512_core_amx)) return "amx";
+  if (kernels::OneDnnAllows(dnnl::cpu_isa::avx512_core_bf16)) return "avx512_bf16";
+  return kernels::OneDnnAllows(dnnl::cpu_isa::avx512_core) ? "avx512" : "avx2";
 }
 
 }  // namespace recollect::bench

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "kernels/cpu/convert.h"
+#include "kernels/cpu/onednn_isa.h"
 #include "kernels/gemm/gemm_panel.h"
 #include "kernels/gemm/gemm_row.h"
 #include "kernels/gemm/gemm_strips.h"
@@ -29,11 +30,6 @@ constexpr int64_t kPanelOutputsShared = 4 * kPanelColumns;
 constexpr int64_t kMostAmxRows = 256;
 
 constexpr ScratchName kRoundedRows, kPaddedRows, kPaddedOutputs, kStripOutputs;
-
-bool OneDnnIsAtLeast(dnnl::cpu_isa isa) {
-  const auto need = static_cast<unsigned>(isa);
-  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & need) == need;
-}
 
 }  // namespace
 
@@ -75,7 +71,7 @@ absl::StatusOr<PackedMatrix> PackedMatrix::Create(const float* weights, int64_t 
   matrix.impl_->n = n;
   matrix.impl_->k = k;
   matrix.impl_->dtype = dtype;
-  if (!OneDnnIsAtLeast(dnnl::cpu_isa::avx512_core)) {
+  if (!OneDnnAllows(dnnl::cpu_isa::avx512_core)) {
     matrix.impl_->panels = PackPanels(weights, n, k);
     return matrix;
   }
@@ -114,7 +110,7 @@ int64_t PackedMatrix::bytes() const {
 }
 
 bool Bf16Supported() {
-  static const bool supported = OneDnnIsAtLeast(dnnl::cpu_isa::avx512_core_bf16);
+  static const bool supported = OneDnnAllows(dnnl::cpu_isa::avx512_core_bf16);
   return supported;
 }
 

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/sync/mutex.h"
 #include "kernels/cpu/convert.h"
+#include "kernels/cpu/onednn_isa.h"
 
 namespace recollect::kernels {
 namespace avx512 {
@@ -94,9 +95,7 @@ void TryAmx([[maybe_unused]] int64_t n, [[maybe_unused]] int64_t k, [[maybe_unus
             [[maybe_unused]] Plan& plan) {
 #if defined(RECOLLECT_SIMD)
   if (dtype != DType::kBf16 || !LieInPanels(n, k, plan.weights)) return;
-  // oneDNN also asks the operating system for AMX's registers.
-  const auto need = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_amx);
-  if ((static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & need) != need) return;
+  if (!OneDnnAllows(dnnl::cpu_isa::avx512_core_amx)) return;
   TestProduct test(n, k, dtype, plan.weights);
   std::vector<float> actual(static_cast<size_t>(kRows * n));
   avx512::MultiplyBf16ByTiles({.x = static_cast<const uint16_t*>(test.row(0)),

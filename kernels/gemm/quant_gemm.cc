@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
 #include "base/numeric/round_up.h"
 #include "kernels/cpu/dispatch.h"
+#include "kernels/cpu/onednn_isa.h"
 
 namespace recollect::kernels {
 namespace reference {
@@ -28,11 +28,6 @@ constexpr int64_t kPanelsShared = 8;
 
 // Rows that are rounded together: their codes stay in the second-level cache beside a panel.
 constexpr int64_t kRowsAtOnce = 256;
-
-[[maybe_unused]] bool OneDnnAllows(dnnl::cpu_isa isa) {
-  const auto need = static_cast<unsigned>(isa);
-  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & need) == need;
-}
 
 const std::vector<QuantCode>& CodesOf(Isa isa) {
   static const std::vector<QuantCode> codes[] = {QuantCodes(Isa::kScalar), QuantCodes(Isa::kAvx2),

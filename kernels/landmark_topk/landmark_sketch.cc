@@ -107,11 +107,10 @@ uint8_t PartOf(float error, float most) {
   return static_cast<uint8_t>(std::min(error / most * 255 + 1, 255.0f));
 }
 
-using Rounded = SketchRounded;
-Rounded RoundWeights(const std::vector<double>& weights, int8_t* out) {
+SketchRounded RoundWeights(const std::vector<double>& weights, int8_t* out) {
   double most = 0;
   for (const double weight : weights) most = std::max(most, std::abs(weight));
-  Rounded rounded;
+  SketchRounded rounded;
   if (most == 0) return rounded;
   rounded.scale = most / 127;
   for (size_t j = 0; j < weights.size(); ++j) {
@@ -370,9 +369,9 @@ SketchQuery LandmarkSketch::Prepare(OpContext& ctx, std::span<const float> query
   for (int64_t i = 0; i < shape_.width; ++i) {
     mean += static_cast<double>(query[static_cast<size_t>(i)]) * mean_[static_cast<size_t>(i)];
   }
-  const Rounded of_fine = RoundWeights(fine_weights, prepared.fine.data());
+  const SketchRounded of_fine = RoundWeights(fine_weights, prepared.fine.data());
   std::copy_n(prepared.fine.data(), fine, prepared.fine.data() + fine);
-  const Rounded of_coarse =
+  const SketchRounded of_coarse =
       RoundCoarse(query.subspan(static_cast<size_t>(dense_)), prepared.coarse.data());
 
   const double scale = 1 / std::sqrt(static_cast<double>(shape_.width));
@@ -384,8 +383,7 @@ SketchQuery LandmarkSketch::Prepare(OpContext& ctx, std::span<const float> query
   factors.coarse = scaled(of_coarse.scale);
   for (const float factor : {factors.base, factors.fine, factors.coarse}) {
     if (std::abs(factor) < kMostFactor) continue;
-    factors = SketchFactors();
-    factors.base = kInfinity;
+    factors = {.base = kInfinity, .errors = {}};
     return prepared;
   }
   factors.errors.fine = at_least(Norm(along, fine));

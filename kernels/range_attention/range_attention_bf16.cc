@@ -1,10 +1,10 @@
 #include "kernels/range_attention/range_attention_bf16.h"
 
 #include <algorithm>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
 #include "base/numeric/round_up.h"
+#include "kernels/cpu/onednn_isa.h"
 
 namespace recollect::kernels {
 #if defined(RECOLLECT_SIMD)
@@ -132,15 +132,10 @@ std::vector<PairCode> PairCodes([[maybe_unused]] Isa isa) {
   std::vector<PairCode> codes;
 #if defined(RECOLLECT_SIMD)
   if (isa < Isa::kAvx512) return codes;
-  // oneDNN also asks the operating system for AMX's registers.
-  const auto allowed = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-  const auto allows = [&](dnnl::cpu_isa need) {
-    return (allowed & static_cast<unsigned>(need)) == static_cast<unsigned>(need);
-  };
-  if (allows(dnnl::cpu_isa::avx512_core_amx)) {
+  if (OneDnnAllows(dnnl::cpu_isa::avx512_core_amx)) {
     codes.push_back({"amx", avx512::AttendSpanByTiles, kTileQueries, kTileQueryStep});
   }
-  if (allows(dnnl::cpu_isa::avx512_core_bf16)) {
+  if (OneDnnAllows(dnnl::cpu_isa::avx512_core_bf16)) {
     codes.push_back({"avx512_bf16", avx512::AttendSpan, kVectorQueries, kVectorQueryStep});
   }
 #endif

@@ -127,6 +127,19 @@ uint64_t TotalOf(std::span<const float> logits, const NeverChosen& never, float 
 
 }  // namespace
 
+int32_t Argmax(std::span<const float> logits, const NeverChosen& never) {
+  int32_t best = -1;
+  float largest = -kInfinity;
+  for (int32_t i = 0; i < static_cast<int32_t>(logits.size()); ++i) {
+    const float logit = logits[static_cast<size_t>(i)];
+    if (logit > largest && i != never.first && i != never.second) {
+      best = i;
+      largest = logit;
+    }
+  }
+  return best;
+}
+
 int32_t Sample(std::span<const float> logits, const SampleSettings& settings,
                const NeverChosen& never, SampleScratch& scratch) {
   const int32_t best = Argmax(logits, never);

@@ -5,15 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cuda/cuda_operations.h"
 #include "kernels/gated_scan/gated_scan.h"
-#include "kernels/gated_scan/gated_scan_cuda.h"
 #include "kernels/gca/gca.h"
-#include "kernels/gca/gca_cuda.h"
 #include "kernels/landmark_topk/landmark_topk.h"
-#include "kernels/landmark_topk/landmark_topk_cuda.h"
 #include "kernels/range_attention/range_attention.h"
-#include "kernels/range_attention/range_attention_cuda.h"
-#include "kernels/tile_attention/tile_attention_cuda.h"
 
 namespace recollect::bench {
 namespace {

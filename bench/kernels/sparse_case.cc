@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "bench/kernels/device.h"
+#include "kernels/cuda/cuda_operations.h"
 #include "kernels/landmark_topk/best_candidates.h"
 #include "kernels/sparse_topk/sparse_topk.h"
-#include "kernels/sparse_topk/sparse_topk_cuda.h"
 
 namespace recollect::bench {
 namespace {

@@ -1,23 +1,17 @@
-// The thread blocks of bounds of blocks on a device (kernels/block_topk/block_bounds_cuda.h). The
-// kernel runs this code on the device; host tests run it phase by phase
-// (kernels/block/thread_block.h). "Block" of keys and "thread block" are different things here. A
-// thread reduces one channel of one block over its keys in order, as model/state/block_cache.cc
-// does.
+// The thread blocks of bounds of blocks on a device. "Block" of keys and "thread block" are
+// different things here. A thread reduces one channel of one block over its keys in order, as
+// model/state/block_cache.cc does.
 #ifndef RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_BOUNDS_KERNEL_H_
 #define RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_BOUNDS_KERNEL_H_
 
-#include "kernels/block/thread_block.h"
+#include "kernels/block/launch.h"
 #include "kernels/block_topk/block_bounds_plan.h"
 
 namespace recollect::kernels::cuda {
 
 constexpr int kBoundsThreads = 128;
 
-inline int64_t BoundsBlocks(const BlockBoundsSizes& sizes) {
-  return (sizes.blocks * sizes.width + kBoundsThreads - 1) / kBoundsThreads;
-}
-
-// Thread block `index` of BoundsBlocks(op.sizes).
+// Channels kBoundsThreads * index and those that follow, of one block or of neighbours.
 template <typename Block>
 RECOLLECT_HD void RunBounds(Block& block, const BlockBoundsOp& op, int64_t index) {
   const BlockBoundsSizes& sizes = op.sizes;
@@ -39,6 +33,23 @@ RECOLLECT_HD void RunBounds(Block& block, const BlockBoundsOp& op, int64_t index
     keys.low[channel] = low;
     keys.high[channel] = high;
   });
+}
+
+struct BoundsBlocks : Blocks<kBoundsThreads> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, NoShared&, const BlockBoundsOp& op, BlockIndex at) {
+    RunBounds(block, op, at.x);
+  }
+};
+
+template <typename Launcher>
+absl::Status LaunchOp(const Launcher& launch, const BlockBoundsOp& op) {
+  const BlockBoundsSizes& sizes = op.sizes;
+  RETURN_IF_ERROR(CheckBlockBounds(sizes));
+  RETURN_IF_ERROR(
+      launch.CheckArrays([&] { return CheckKeyBlocks(sizes, ArrayOf(op.blocks, sizes.blocks)); }));
+  const int64_t blocks = CeilDiv(sizes.blocks * sizes.width, kBoundsThreads);
+  return launch(BoundsBlocks{}, "bounds of blocks", {.x = blocks}, op);
 }
 
 }  // namespace recollect::kernels::cuda

@@ -1,5 +1,11 @@
-// Inputs of the bounds of blocks on a device (kernels/block_topk/block_bounds_cuda.h), and their
-// checks. Host code without CUDA, so that every machine tests it.
+// Bounds by which block top-k (block_topk_plan.h) scores whole blocks of keys, on a device, for
+// blocks of many sequences and layers at once:
+//   low_i = min over the block's keys of k_i, high_i = max           smallest and largest (Quest)
+//   low_i = high_i = (Σ over the block's keys of k_i) / block        the mean key (MoBA)
+// in fp32, one key after the other: the CPU's bits (model/state/block_cache.cc), whatever other
+// blocks the call has.
+//   CheckKeyBlocks(sizes, blocks);                      // host copies, before the upload
+//   device.Run(BlockBoundsOp{sizes, blocks_on_device});
 #ifndef RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_BOUNDS_PLAN_H_
 #define RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_BOUNDS_PLAN_H_
 
@@ -35,7 +41,8 @@ absl::Status CheckBlockBounds(const BlockBoundsSizes& sizes);
 absl::Status CheckKeyBlocks(const BlockBoundsSizes& sizes, std::span<const KeyBlock> blocks);
 
 // The arguments of one operation. blocks[sizes.blocks] and what they point to are device memory,
-// borrowed until the work is done.
+// borrowed until the work is done. A NaN in a block's first key stays in the bounds of its channel;
+// a NaN in a later key shows in the mean alone. INVALID_ARGUMENT by CheckBlockBounds.
 struct BlockBoundsOp {
   BlockBoundsSizes sizes;
   const KeyBlock* blocks = nullptr;

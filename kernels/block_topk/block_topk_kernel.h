@@ -1,15 +1,14 @@
-// The thread blocks of the choice of blocks on a device (kernels/block_topk/block_topk_cuda.h). The
-// kernels run this code on the device; host tests run it phase by phase
-// (kernels/block/thread_block.h). "Block" of positions and "thread block" are different things
-// here. Two launches. In the first, a thread block takes one part of the blocks, one head and
-// kRowTile rows: 8 threads for each block of positions add their shares of max(q_i low_i, q_i
-// high_i) in the order of cuda_math.h's dot products, with one rounding for each product and sum.
-// Neighbouring rows of one sequence read the bounds once. The best blocks of each part go to the
-// workspace by way of landmark top-k's lists. In the second launch, a thread block for each row and
-// head merges the lists and writes the entries.
+// The thread blocks of the choice of blocks on a device. "Block" of positions and "thread block"
+// are different things here. Two launches. In the first, a thread block takes one part of the
+// blocks, one head and kRowTile rows: 8 threads for each block of positions add their shares of
+// max(q_i low_i, q_i high_i) in the order of cuda_math.h's dot products, with one rounding for each
+// product and sum. Neighbouring rows of one sequence read the bounds once. The best blocks of each
+// part go to the workspace by way of landmark top-k's lists. In the second launch, a thread block
+// for each row and head merges the lists and writes the entries.
 #ifndef RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_TOPK_KERNEL_H_
 #define RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_TOPK_KERNEL_H_
 
+#include "kernels/block/launch.h"
 #include "kernels/block_topk/block_topk_plan.h"
 #include "kernels/cuda/cuda_order.h"
 #include "kernels/landmark_topk/landmark_topk_kernel.h"
@@ -204,18 +203,8 @@ RECOLLECT_HD void BlockMerge(Block& block, BlockMergeShared& shared, const Block
   const int chosen = static_cast<int>(Least(before, n));
   TopKList& list = shared.list;
   if (chosen > 0) {
-    const uint64_t* const best = BestOf(op, row, head, 0);
-    const int64_t count = (before + op.plan.part_blocks - 1) / op.plan.part_blocks * n;
-    ClearList(block, list);
-    for (int64_t step = 0; step < count; step += kTopKStep) {
-      block.Phase([&](int t) {
-        if (t >= kTopKStep || step + t >= count) return;
-        const uint64_t packed = best[step + t];
-        if (IsBetterThanLast(list, n, packed)) Offer(block, list, packed);
-      });
-      SortIfFull(block, list, kTopKStep);
-    }
-    SortList(block, list);
+    const int64_t parts = (before + op.plan.part_blocks - 1) / op.plan.part_blocks;
+    MergeNumbers(block, list, BestOf(op, row, head, 0), parts * n, n);
     // With the scores removed, the numbers sort by index, the lowest first.
     block.Phase(
         [&](int t) { list.slots[t] = t < chosen ? static_cast<uint32_t>(list.slots[t]) : 0; });
@@ -267,6 +256,33 @@ RECOLLECT_HD void BlockMerge(Block& block, BlockMergeShared& shared, const Block
       entries[i + shared.added[c]] = static_cast<int32_t>(at);
     }
   });
+}
+
+struct BlockParts : Blocks<kTopKThreads, BlockPartShared> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, Shared& shared, const BlockTopKOp& op, BlockIndex at) {
+    BlockPart(block, shared, op, at.x, at.y, at.z);
+  }
+};
+struct BlockMerges : Blocks<kTopKThreads, BlockMergeShared> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, Shared& shared, const BlockTopKOp& op, BlockIndex at) {
+    BlockMerge(block, shared, op, at.x, at.y);
+  }
+};
+
+template <typename Launcher>
+absl::Status LaunchOp(const Launcher& launch, const BlockTopKOp& op) {
+  const BlockTopKPlan& plan = op.plan;
+  const int64_t rows = plan.sizes.rows, heads = plan.sizes.heads;
+  if (rows == 0) return absl::OkStatus();
+  RETURN_IF_ERROR(launch.CheckArrays([&] {
+    const int64_t patterns = op.patterns_per_head == 0 ? 1 : heads;
+    return CheckBlockTopK(plan, ArrayOf(op.rows, rows), ArrayOf(op.patterns, patterns));
+  }));
+  RETURN_IF_ERROR(
+      launch(BlockParts{}, "block top-k, parts", {plan.row_tiles, heads, plan.parts}, op));
+  return launch(BlockMerges{}, "block top-k, lists", {rows, heads}, op);
 }
 
 }  // namespace recollect::kernels::cuda

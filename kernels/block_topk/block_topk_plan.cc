@@ -3,60 +3,41 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/block/launch.h"
 #include "kernels/block_topk/block_topk_kernel.h"
 
 namespace recollect::kernels {
 namespace {
 
-constexpr int64_t kMaxGridSide = 65535;
 // Positions are int32_t in the lists, and their sums stay within it.
 constexpr int64_t kMaxCount = int64_t{1} << 30;
 // As for landmark keys (landmark_topk_plan.cc).
 constexpr int64_t kBlocksPerMultiprocessor = 4;
 constexpr int64_t kMinPartBlocks = 8 * cuda::kScoreStep;
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-absl::Status CheckSizes(const BlockTopKSizes& sizes) {
-  const auto refuse = [](const auto&... what) {
-    return absl::InvalidArgumentError(absl::StrCat("block top-k ", what...));
-  };
-  if (sizes.rows < 0 || sizes.rows > kMaxCount) {
-    return refuse("of ", sizes.rows, " rows, expected 0 to ", kMaxCount);
-  }
-  if (sizes.heads < 1 || sizes.heads > kMaxGridSide) {
-    return refuse("of ", sizes.heads, " heads, expected 1 to ", kMaxGridSide);
-  }
-  if (sizes.head_dim < 1 || sizes.head_dim > kMaxRangeHeadDim) {
-    return refuse("with head_dim ", sizes.head_dim, ", expected 1 to ", kMaxRangeHeadDim);
-  }
-  if (sizes.block < 1 || sizes.block > kMaxCount) {
-    return refuse("of blocks of ", sizes.block, " positions, expected 1 to ", kMaxCount);
-  }
-  if (sizes.count < 1 || sizes.count > kMaxDeviceTopK + 1) {
-    return refuse("with count ", sizes.count, ", expected 1 to ", kMaxDeviceTopK + 1);
-  }
-  if (sizes.max_position < 0 || sizes.max_position > kMaxCount) {
-    return refuse("at position ", sizes.max_position, ", expected 0 to ", kMaxCount);
-  }
-  if (sizes.max_entries < 0 || sizes.max_entries > kMaxCount) {
-    return refuse("with ", sizes.max_entries, " entries, expected 0 to ", kMaxCount);
-  }
-  return absl::OkStatus();
+absl::Status Check(const BlockTopKSizes& sizes) {
+  return CheckSizes("block top-k", {{"of ", sizes.rows, " rows", 0, kMaxCount},
+                                    {"of ", sizes.heads, " heads", 1, kMaxGridSide},
+                                    {"with head_dim ", sizes.head_dim, "", 1, kMaxRangeHeadDim},
+                                    {"of blocks of ", sizes.block, " positions", 1, kMaxCount},
+                                    {"with count ", sizes.count, "", 1, kMaxDeviceTopK + 1},
+                                    {"at position ", sizes.max_position, "", 0, kMaxCount},
+                                    {"with ", sizes.max_entries, " entries", 0, kMaxCount}});
 }
 
 }  // namespace
 
 absl::StatusOr<BlockTopKPlan> PlanBlockTopK(const BlockTopKSizes& sizes, int multiprocessors) {
-  if (absl::Status status = CheckSizes(sizes); !status.ok()) return status;
+  RETURN_IF_ERROR(Check(sizes));
   BlockTopKPlan plan{.sizes = sizes};
-  plan.row_tiles = CeilDiv(sizes.rows, cuda::kRowTile);
+  plan.row_tiles = cuda::CeilDiv(sizes.rows, cuda::kRowTile);
   const int64_t blocks = sizes.count == 1 ? 0 : sizes.max_position / sizes.block;
   const int64_t most = std::max<int64_t>(1, multiprocessors * kBlocksPerMultiprocessor /
                                                 std::max<int64_t>(1, plan.row_tiles * sizes.heads));
   plan.part_blocks =
-      std::max(kMinPartBlocks, CeilDiv(CeilDiv(blocks, most), cuda::kScoreStep) * cuda::kScoreStep);
-  plan.parts = CeilDiv(blocks, plan.part_blocks);
+      std::max(kMinPartBlocks,
+               cuda::CeilDiv(cuda::CeilDiv(blocks, most), cuda::kScoreStep) * cuda::kScoreStep);
+  plan.parts = cuda::CeilDiv(blocks, plan.part_blocks);
   plan.workspace_bytes = sizes.rows * sizes.heads * plan.parts * (sizes.count - 1) *
                          static_cast<int64_t>(sizeof(uint64_t));
   return plan;

@@ -1,5 +1,20 @@
-// Plans how the choice of blocks is divided on a device (kernels/block_topk/block_topk_cuda.h).
-// Host code without CUDA, so that every machine tests it.
+// Block top-k (block_topk.h) on a device: for each row and head, scores of the whole blocks before
+// its own, the choice, and the list of entries that this head attends to, ready for range
+// attention. Rows are those of a decode step, each with a cache of its own, of prefill slices, or
+// of both; neighbouring rows of one sequence read its bounds together.
+//   s_b = Σ_i max(q_i low_bi, q_i high_bi)   in fp32, in an order of its own
+//   chosen: the own block, and the count - 1 others of the best scores; of equal scores the lower
+//   index first; NaN ranks with -infinity
+//   entries: ascending, each once, all positions of chosen blocks up to the row's own and those of
+//   the head's pattern
+// A row's lists do not depend on the other rows, on the number of multiprocessors, or on whether it
+// is part of a prefill or of a decode step. No result depends on the order of atomic operations.
+//   plan = PlanBlockTopK(sizes, multiprocessors);
+//   CheckBlockTopK(plan, rows, patterns);          // host copies, before the upload
+//   device.Run(BlockTopKOp{plan, q, q_stride, rows, patterns, …, entries, counts});
+//   device.Run(RangeAttentionOp{.plan = range_plan, …, .lists = {entries, counts}, …});
+// range_plan has this plan's rows, heads (kv_heads, too), head_dim and max_entries; part 0 of a row
+// is its sequence's whole cache, [length, heads, head_dim], entry t being position t.
 #ifndef RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_TOPK_PLAN_H_
 #define RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_TOPK_PLAN_H_
 
@@ -70,7 +85,8 @@ absl::Status CheckBlockTopK(const BlockTopKPlan& plan, std::span<const BlockTopK
 
 // The arguments of one operation. Pointers are device memory, borrowed until the work is done; so
 // are the rows' bounds, which are read fastest at multiples of 16 bytes with head_dim a multiple of
-// 8. Outputs overlap no input.
+// 8. Outputs overlap no input. Launches depend on the plan alone, so a captured graph can be
+// replayed with other rows.
 struct BlockTopKOp {
   BlockTopKPlan plan;
   const float* q = nullptr;  // [rows, heads, head_dim] fp32, rows q_stride floats apart

@@ -1,11 +1,9 @@
-// The thread blocks of copies on a device (kernels/copy/copy_cuda.h). The kernel runs this code on
-// the device; host tests run it phase by phase (kernels/block/thread_block.h). A warp takes one
-// slice of one copy: piece s of it, piece s + slices and so on. Neighbouring warps have
-// neighbouring pieces.
+// The thread blocks of copies on a device. A warp takes one slice of one copy: piece s of it, piece
+// s + slices and so on. Neighbouring warps have neighbouring pieces.
 #ifndef RECOLLECT_KERNELS_COPY_COPY_KERNEL_H_
 #define RECOLLECT_KERNELS_COPY_COPY_KERNEL_H_
 
-#include "kernels/block/thread_block.h"
+#include "kernels/block/launch.h"
 #include "kernels/copy/copy_plan.h"
 
 namespace recollect::kernels::cuda {
@@ -23,11 +21,6 @@ struct CopyArgs {
   CopyPlan plan;
   const DeviceCopy* copies = nullptr;
 };
-
-inline int64_t CopyBlocks(const CopyPlan& plan) {
-  constexpr int64_t kWarps = kCopyThreads / kCopyWarp;
-  return (plan.count * plan.slices + kWarps - 1) / kWarps;
-}
 
 // The host's compiler may assume that floats are not read as words; reading them as bytes is
 // allowed.
@@ -72,7 +65,7 @@ RECOLLECT_HD void CopySlice(const DeviceCopy& copy, int64_t slice, int64_t slice
   }
 }
 
-// Thread block `index` of CopyBlocks(args.plan).
+// Thread block `index`, a warp for each of its slices.
 template <typename Block>
 RECOLLECT_HD void RunCopy(Block& block, const CopyArgs& args, int64_t index) {
   const int64_t slices = args.plan.slices;
@@ -89,6 +82,22 @@ RECOLLECT_HD void RunCopy(Block& block, const CopyArgs& args, int64_t index) {
       CopySlice<CopyWord>(copy, warp % slices, slices, t % kCopyWarp);
     }
   });
+}
+
+struct CopyBlocks : Blocks<kCopyThreads> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, NoShared&, const CopyArgs& args, BlockIndex at) {
+    RunCopy(block, args, at.x);
+  }
+};
+
+template <typename Launcher>
+absl::Status LaunchOp(const Launcher& launch, const CopyOp& op) {
+  ASSIGN_OR_RETURN(const CopyPlan plan, PlanCopy(op.count, op.most_bytes));
+  RETURN_IF_ERROR(
+      launch.CheckArrays([&] { return CheckCopies(ArrayOf(op.copies, op.count), op.most_bytes); }));
+  const int64_t blocks = CeilDiv(plan.count * plan.slices, kCopyThreads / kCopyWarp);
+  return launch(CopyBlocks{}, "copies", {.x = blocks}, CopyArgs{plan, op.copies});
 }
 
 }  // namespace recollect::kernels::cuda

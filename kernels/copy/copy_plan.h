@@ -1,5 +1,8 @@
-// How copies are divided on a device (kernels/copy/copy_cuda.h). Host code without CUDA, so that
-// every machine tests it.
+// Copies within a device, many in one launch: rows of many sequences' caches into a batch, the
+// parts of a document's memory into one place. Thousands of short copies take a warp each; a few
+// long ones use the whole device.
+//   CheckCopies(copies, most_bytes);  // host copies, before the upload
+//   device.Run(CopyOp{copies_on_device, count, most_bytes});
 #ifndef RECOLLECT_KERNELS_COPY_COPY_PLAN_H_
 #define RECOLLECT_KERNELS_COPY_COPY_PLAN_H_
 
@@ -34,8 +37,9 @@ absl::StatusOr<CopyPlan> PlanCopy(int64_t count, int64_t most_bytes);
 // INVALID_ARGUMENT names the copy.
 absl::Status CheckCopies(std::span<const DeviceCopy> copies, int64_t most_bytes);
 
-// The operation of copy_cuda.h. copies[count] and what they point to are device memory, borrowed
-// until the work is done; no copy writes what another reads or writes.
+// copies[count] and what they point to are device memory, borrowed until the work is done; no copy
+// writes what another reads or writes. Copies whose addresses and length are multiples of 16 are
+// fastest; `most_bytes` determines how all are cut into slices. INVALID_ARGUMENT by PlanCopy.
 struct CopyOp {
   const DeviceCopy* copies = nullptr;
   int64_t count = 0;

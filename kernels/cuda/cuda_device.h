@@ -1,5 +1,5 @@
-// kernels/device/device.h on a GPU: its operations are those of the *_cuda.h headers, queued on one
-// stream; UploadAsync's copies are queued on another.
+// kernels/device/device.h on a GPU: its operations are queued on one stream, UploadAsync's copies
+// on another.
 //   ASSIGN_OR_RETURN(std::shared_ptr<Device> device, OpenCudaDevice(0));
 #ifndef RECOLLECT_KERNELS_CUDA_CUDA_DEVICE_H_
 #define RECOLLECT_KERNELS_CUDA_CUDA_DEVICE_H_

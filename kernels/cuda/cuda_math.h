@@ -372,6 +372,16 @@ RECOLLECT_HD float Join(const MergeScales& scales, float first, float second) {
   return Fma(first, scales.first, Mul(second, scales.second));
 }
 
+// Joins a split, with its weighted value, to those before.
+RECOLLECT_HD void JoinSplit(SoftmaxPart& part, float& output, float max, float sum, float more) {
+  const MergeScales scales = ScalesOf(part.max, max);
+  part = {scales.max, Join(scales, part.sum, sum)};
+  output = Join(scales, output, more);
+}
+
+// Returns 0 if there are no entries.
+RECOLLECT_HD float OutputOf(float sum, float output) { return sum == 0 ? 0.0f : Div(output, sum); }
+
 }  // namespace recollect::kernels::cuda
 
 #endif  // RECOLLECT_KERNELS_CUDA_CUDA_MATH_H_

@@ -14,7 +14,9 @@
 
 namespace recollect::kernels {
 
-// As NAME_cuda.h declares it; products run by CudaGemms instead.
+// NAME_cuda.cu defines it, and it returns before the work is done. One launch or several, none
+// where there is nothing to do. Statuses of the plan and of kernels/cuda/cuda_status.h. Products
+// run by CudaGemms instead.
 #define RECOLLECT_LAUNCH(Op) absl::Status Launch(cudaStream_t stream, const Op& op);
 RECOLLECT_OPERATIONS(RECOLLECT_LAUNCH)
 #undef RECOLLECT_LAUNCH

@@ -1,8 +1,6 @@
-// The thread blocks of the row-wise operations on a device
-// (kernels/elementwise/elementwise_cuda.h). The kernels run this code on the device; host tests run
-// it phase by phase (kernels/block/thread_block.h). All but RMSNorm are y[r, j] = f(a[r, j], b[r,
-// j]): a thread computes four neighbouring numbers of a row with one of the functions below.
-// RMSNorm sums a row's squares in an order that depends on its width:
+// The thread blocks of the row-wise operations on a device. All but RMSNorm are y[r, j] = f(a[r,
+// j], b[r, j]): a thread computes four neighbouring numbers of a row with one of the functions
+// below. RMSNorm sums a row's squares in an order that depends on its width:
 //   lane l of L takes the numbers 4 l to 4 l + 3, 4 (l + L) to …, one Fma after the other; each 32
 //   lanes are added by exchange, from 16 lanes apart down to 1, then these sums in order
 // with L = 32, a warp, for rows up to kWarpRowWidth, and a whole block for wider ones.
@@ -10,7 +8,7 @@
 #define RECOLLECT_KERNELS_ELEMENTWISE_ELEMENTWISE_KERNEL_H_
 
 #include "absl/strings/string_view.h"
-#include "kernels/block/thread_block.h"
+#include "kernels/block/launch.h"
 #include "kernels/elementwise/elementwise_operations.h"
 
 namespace recollect::kernels::cuda {
@@ -95,12 +93,7 @@ RECOLLECT_HD int64_t PiecesOfRow(const RowArgs<Out>& args) {
   return (args.width + kRowPiece - 1) / kRowPiece;
 }
 
-template <typename Out>
-int64_t BlocksOf(const RowArgs<Out>& args) {
-  return (args.rows * PiecesOfRow(args) + kRowThreads - 1) / kRowThreads;
-}
-
-// Thread block `index` of BlocksOf(args).
+// Pieces kRowThreads * index and those that follow.
 template <typename Function, typename Out, typename Block>
 RECOLLECT_HD void RunRows(Block& block, const RowArgs<Out>& args, int64_t index) {
   const int64_t pieces = PiecesOfRow(args);
@@ -149,12 +142,7 @@ RECOLLECT_HD int NormLanes(int64_t width) {
   return width <= kWarpRowWidth ? kNormWarp : kNormThreads;
 }
 
-inline int64_t NormBlocks(const RowSizes& sizes) {
-  const int64_t rows_of_block = kNormThreads / NormLanes(sizes.width);
-  return (sizes.rows * sizes.heads + rows_of_block - 1) / rows_of_block;
-}
-
-// Thread block `index` of NormBlocks(args.sizes). A head of a row counts as a row here.
+// Thread block `index`: eight narrow rows, or a wide one. A head of a row counts as a row here.
 template <typename Out, typename Block>
 RECOLLECT_HD void RunNorm(Block& block, NormShared& shared, const NormArgs<Out>& args,
                           int64_t index) {
@@ -213,6 +201,46 @@ RECOLLECT_HD void RunNorm(Block& block, NormShared& shared, const NormArgs<Out>&
       WriteFour(y + i, sizes.width - i, numbers);
     }
   });
+}
+
+// ---- Launches ----------------------------------------------------------------------------------
+
+template <typename Function>
+struct RowBlocks : Blocks<kRowThreads> {
+  template <typename Block, typename Out>
+  static RECOLLECT_HD void Run(Block& block, NoShared&, const RowArgs<Out>& args, BlockIndex at) {
+    RunRows<Function>(block, args, at.x);
+  }
+};
+struct NormBlocks : Blocks<kNormThreads, NormShared> {
+  template <typename Block, typename Out>
+  static RECOLLECT_HD void Run(Block& block, Shared& shared, const NormArgs<Out>& args,
+                               BlockIndex at) {
+    RunNorm(block, shared, args, at.x);
+  }
+};
+
+template <typename Launcher, typename Function, typename Out>
+absl::Status LaunchRows(const Launcher& launch, const RowCall<Function, Out>& call) {
+  const RowArgs<Out>& args = call.args;
+  RETURN_IF_ERROR(CheckRows(call.name, {args.rows, args.width, 1, call.stride}));
+  const int64_t blocks = CeilDiv(args.rows * PiecesOfRow(args), kRowThreads);
+  return launch(RowBlocks<Function>{}, call.name, {.x = blocks}, args);
+}
+
+template <typename Launcher, typename Op>
+absl::Status LaunchOp(const Launcher& launch, const Op& op) {
+  return WithNumbers(op.y, [&](auto* y) { return LaunchRows(launch, RowCallOf(op, y)); });
+}
+
+template <typename Launcher>
+absl::Status LaunchOp(const Launcher& launch, const RmsNormOp& op) {
+  const RowSizes& sizes = op.sizes;
+  RETURN_IF_ERROR(CheckRows("RMSNorm", sizes));
+  const int64_t rows = sizes.width == 0 ? 0 : sizes.rows * sizes.heads;
+  const BlockGrid grid = {.x = CeilDiv(rows, kNormThreads / NormLanes(sizes.width))};
+  return WithNumbers(
+      op.y, [&](auto* y) { return launch(NormBlocks{}, "RMSNorm", grid, NormArgsOf(op, y)); });
 }
 
 }  // namespace recollect::kernels::cuda

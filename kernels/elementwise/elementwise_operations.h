@@ -1,5 +1,9 @@
-// The row-wise operations (elementwise.h) of a device. Pointers are device memory, borrowed until
-// the work is done; how they run: elementwise_cuda.h.
+// The row-wise operations (elementwise.h) of a device, in fp32. Pointers are device memory at any
+// address of their type, borrowed until the work is done. Operands at multiples of 16 bytes (Bf16:
+// 8) whose rows are a multiple of four numbers apart are read and written fastest. A row's bits do
+// not depend on the other rows, its place or its alignment; RMSNorm sums in an order that depends
+// on the width alone. NaN and infinities appear where elementwise.h's operations have them.
+// INVALID_ARGUMENT by CheckRows.
 #ifndef RECOLLECT_KERNELS_ELEMENTWISE_ELEMENTWISE_OPERATIONS_H_
 #define RECOLLECT_KERNELS_ELEMENTWISE_ELEMENTWISE_OPERATIONS_H_
 
@@ -8,7 +12,7 @@
 #include "absl/status/status.h"
 #include "base/numeric/bf16.h"
 #include "base/types.h"
-#include "kernels/block/row_sizes.h"
+#include "kernels/block/check_sizes.h"
 
 namespace recollect::kernels {
 

@@ -1,13 +1,11 @@
-// The thread blocks of a gated scan on a device (kernels/gated_scan/gated_scan_cuda.h). The kernels
-// run this code on the device; host tests run it phase by phase (kernels/block/thread_block.h).
-// Both ways compute, for each channel and row,
+// The thread blocks of a gated scan on a device. Both ways compute, for each channel and row,
 //   g = 1 / (1 + exp(-(z + bias)));  s = fma(g, s, (1 - g) x);  y = s
 // in this order of roundings, row after row: the same bits. 1 - g comes from the rounded g, so that
 // the two weights add up to 1 however g was rounded.
 #ifndef RECOLLECT_KERNELS_GATED_SCAN_GATED_SCAN_KERNEL_H_
 #define RECOLLECT_KERNELS_GATED_SCAN_GATED_SCAN_KERNEL_H_
 
-#include "kernels/block/thread_block.h"
+#include "kernels/block/launch.h"
 #include "kernels/gated_scan/gated_scan_plan.h"
 
 namespace recollect::kernels::cuda {
@@ -318,6 +316,38 @@ RECOLLECT_HD void ScanByTile(Block& block, ScanShared& shared, const GatedScanOp
     if (!has_chain(t)) return;
     op.segments[index].state[t / kTileChannels][channel_of(t)] = chains[t].state;
   });
+}
+
+template <int kInputs>
+struct ScanChannelBlocks : Blocks<kChannelThreads> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, NoShared&, const GatedScanOp& op, BlockIndex at) {
+    ScanByChannel<kInputs>(block, op, at.y, at.x);
+  }
+};
+template <int kInputs>
+struct ScanTileBlocks : Blocks<kTileThreads, ScanShared> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, ScanShared& shared, const GatedScanOp& op,
+                               BlockIndex at) {
+    ScanByTile<kInputs>(block, shared, op, at.y, at.x);
+  }
+};
+
+// x the tile of channels, so that blocks that read the same rows run together; y the segment.
+template <typename Launcher>
+absl::Status LaunchOp(const Launcher& launch, const GatedScanOp& op) {
+  RETURN_IF_ERROR(CheckPlanned("gated scan", op.segment_count, "segments", op.plan.sizes.segments));
+  RETURN_IF_ERROR(launch.CheckArrays(
+      [&] { return CheckGatedScan(op.plan, ArrayOf(op.segments, op.segment_count)); }));
+  const BlockGrid grid = {op.plan.blocks, op.segment_count};
+  const bool one = op.plan.sizes.inputs == 1;
+  if (op.plan.strategy == GatedScanPlan::Strategy::kByTile) {
+    return one ? launch(ScanTileBlocks<1>{}, "gated scan, tiles", grid, op)
+               : launch(ScanTileBlocks<2>{}, "gated scan, tiles", grid, op);
+  }
+  return one ? launch(ScanChannelBlocks<1>{}, "gated scan, channels", grid, op)
+             : launch(ScanChannelBlocks<2>{}, "gated scan, channels", grid, op);
 }
 
 }  // namespace recollect::kernels::cuda

@@ -1,19 +1,19 @@
 #include "kernels/gated_scan/gated_scan_plan.h"
 
 #include "absl/strings/str_cat.h"
+#include "kernels/block/launch.h"
 #include "kernels/gated_scan/gated_scan_kernel.h"
 
 namespace recollect::kernels {
 namespace {
 
-constexpr int64_t kMaxGridSide = 65535;
 // The blocks count rows in 32 bits.
 constexpr int64_t kMaxCount = int64_t{1} << 30;
 // Threads a multiprocessor needs to keep its memory busy by channel, with the loads of
 // kRowsAhead rows in flight in each: latency times bandwidth.
 constexpr int64_t kThreadsToFill = 512;
 
-absl::Status CheckSizes(const GatedScanSizes& sizes) {
+absl::Status Check(const GatedScanSizes& sizes) {
   if (sizes.segments < 0 || sizes.max_rows < 0 || sizes.max_rows > kMaxCount || sizes.chunk < 0 ||
       sizes.chunk > kMaxCount) {
     return absl::InvalidArgumentError(absl::StrCat("gated scan of ", sizes.segments, " segments, ",
@@ -24,22 +24,15 @@ absl::Status CheckSizes(const GatedScanSizes& sizes) {
     return absl::InvalidArgumentError(
         absl::StrCat("gated scan of ", sizes.segments, " segments, at most ", kMaxGridSide));
   }
-  if (sizes.channels < 1 || sizes.channels > kMaxCount) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("gated scan of ", sizes.channels, " channels, expected 1 to ", kMaxCount));
-  }
-  if (sizes.inputs < 1 || sizes.inputs > kMaxScanInputs) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("gated scan of ", sizes.inputs, " inputs, expected 1 to ", kMaxScanInputs));
-  }
-  return absl::OkStatus();
+  return CheckSizes("gated scan", {{"of ", sizes.channels, " channels", 1, kMaxCount},
+                                   {"of ", sizes.inputs, " inputs", 1, kMaxScanInputs}});
 }
 
 }  // namespace
 
 absl::StatusOr<GatedScanPlan> PlanGatedScan(const GatedScanSizes& sizes, int multiprocessors) {
   using Strategy = GatedScanPlan::Strategy;
-  if (absl::Status status = CheckSizes(sizes); !status.ok()) return status;
+  RETURN_IF_ERROR(Check(sizes));
   const bool by_channel = sizes.max_rows <= cuda::kRowsAhead ||
                           sizes.segments * sizes.channels >= kThreadsToFill * multiprocessors;
   return PlanGatedScan(sizes, by_channel ? Strategy::kByChannel : Strategy::kByTile);
@@ -47,19 +40,16 @@ absl::StatusOr<GatedScanPlan> PlanGatedScan(const GatedScanSizes& sizes, int mul
 
 absl::StatusOr<GatedScanPlan> PlanGatedScan(const GatedScanSizes& sizes,
                                             GatedScanPlan::Strategy strategy) {
-  if (absl::Status status = CheckSizes(sizes); !status.ok()) return status;
+  RETURN_IF_ERROR(Check(sizes));
   const int64_t channels =
       strategy == GatedScanPlan::Strategy::kByTile ? cuda::kTileChannels : cuda::kChannelThreads;
   return GatedScanPlan{
-      .sizes = sizes, .strategy = strategy, .blocks = (sizes.channels + channels - 1) / channels};
+      .sizes = sizes, .strategy = strategy, .blocks = cuda::CeilDiv(sizes.channels, channels)};
 }
 
 absl::Status CheckGatedScan(const GatedScanPlan& plan, std::span<const GatedScanSegment> segments) {
   const GatedScanSizes& sizes = plan.sizes;
-  if (static_cast<int64_t>(segments.size()) > sizes.segments) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("gated scan of ", segments.size(), " segments, planned for ", sizes.segments));
-  }
+  RETURN_IF_ERROR(CheckPlanned("gated scan", std::ssize(segments), "segments", sizes.segments));
   for (size_t s = 0; s < segments.size(); ++s) {
     const GatedScanSegment& segment = segments[s];
     const auto refuse = [s](const auto&... what) {

@@ -5,6 +5,7 @@
 #ifndef RECOLLECT_KERNELS_GCA_GCA_AHEAD_KERNEL_H_
 #define RECOLLECT_KERNELS_GCA_GCA_AHEAD_KERNEL_H_
 
+#include "kernels/block/launch.h"
 #include "kernels/gca/gca_kernel.h"
 
 namespace recollect::kernels::cuda {
@@ -82,6 +83,67 @@ RECOLLECT_HD void GcaTilesAhead(Block& block, GcaAheadShared& shared, const GcaO
     });
   }
   GcaEnd<kAheadDimSteps>(block, shape.head_dim, share, totals);
+}
+
+// ---- Launches ----------------------------------------------------------------------------------
+
+// x the group, so that what runs together reads the same chunks' heads; y the head; z the chunk, by
+// chunk. With 4 as the least blocks of a multiprocessor the compiler spills no registers.
+struct GcaRowsBlocks : Blocks<kGcaThreads, GcaRowsShared, 4> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, Shared& shared, const GcaOp& op, BlockIndex at) {
+    GcaRows(block, shared, op, at.x, at.y, at.z);
+  }
+};
+template <int kDimSteps>
+struct GcaTileBlocks : Blocks<kGcaThreads, AttentionTile<kDimSteps>> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, AttentionTile<kDimSteps>& tile, const GcaOp& op,
+                               BlockIndex at) {
+    GcaTiles(block, tile, op, at.x, at.y, at.z);
+  }
+};
+// By group, so z is 0. Four blocks a multiprocessor: 16 warps, and half of what it can load is on
+// its way.
+struct GcaAheadBlocks : Blocks<kGcaThreads, GcaAheadShared, 4> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, Shared& shared, const GcaOp& op, BlockIndex at) {
+    GcaTilesAhead(block, shared, op, at.x, at.y);
+  }
+};
+struct GcaAddBlocks : Blocks<kGcaAddThreads> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, NoShared&, const GcaOp& op, BlockIndex at) {
+    GcaAddChunks(block, op, at.x);
+  }
+};
+
+inline absl::Status CheckGcaArrays(const GcaOp& op) {
+  const std::span<const GcaGroup> groups = ArrayOf(op.groups, op.group_count);
+  int64_t chunks = 0;
+  for (const GcaGroup& group : groups) chunks = std::max(chunks, group.first_chunk + group.chunks);
+  return CheckGca(op.plan, groups, ArrayOf(op.chunks, chunks));
+}
+
+template <typename Launcher>
+absl::Status LaunchOp(const Launcher& launch, const GcaOp& op) {
+  const GcaPlan& plan = op.plan;
+  RETURN_IF_ERROR(CheckPlanned("GCA", op.group_count, "groups", plan.sizes.groups));
+  RETURN_IF_ERROR(launch.CheckArrays([&] { return CheckGcaArrays(op); }));
+  const bool by_chunk = plan.strategy == GcaPlan::Strategy::kByChunk;
+  const BlockGrid grid = {op.group_count, plan.shape.heads,
+                          by_chunk ? plan.sizes.max_group_chunks : 1};
+  if (plan.q_dtype == DType::kFloat32) {
+    RETURN_IF_ERROR(launch(GcaRowsBlocks{}, "GCA", grid, op));
+  } else if (plan.shape.head_dim > kAheadDim) {
+    RETURN_IF_ERROR(launch(GcaTileBlocks<8>{}, "GCA", grid, op));
+  } else if (by_chunk) {
+    RETURN_IF_ERROR(launch(GcaTileBlocks<kAheadDimSteps>{}, "GCA", grid, op));
+  } else {
+    RETURN_IF_ERROR(launch(GcaAheadBlocks{}, "GCA", grid, op));
+  }
+  if (!by_chunk) return absl::OkStatus();
+  return launch(GcaAddBlocks{}, "GCA, sum over chunks", {.x = op.group_count}, op);
 }
 
 }  // namespace recollect::kernels::cuda

@@ -1,7 +1,6 @@
-// The thread blocks of GCA on a device (kernels/gca/gca_cuda.h). The kernels run this code on the
-// device; host tests run it phase by phase (kernels/block/thread_block.h). A thread block has the
-// rows of one group, one head, and one chunk or, by group, all chunks in order. Both give the same
-// bits: a row has the same o in a chunk, and the o of its chunks are added to 0 in order.
+// The thread blocks of GCA on a device. A thread block has the rows of one group, one head, and one
+// chunk or, by group, all chunks in order. Both give the same bits: a row has the same o in a
+// chunk, and the o of its chunks are added to 0 in order.
 //
 // q fp32, row after row:
 //   s_j in the order of cuda_math.h's dot products, times 1 / sqrt(head_dim)

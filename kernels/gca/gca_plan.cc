@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "kernels/block/check_sizes.h"
 #include "kernels/gca/gca_kernel.h"
 
 namespace recollect::kernels {
@@ -17,24 +18,21 @@ constexpr int kMaxRowsByChunk = 4;
 
 static_assert(cuda::kGcaMemoryRows >= kMaxChunkTokens);
 
-absl::Status Invalid(const absl::AlphaNum& a, const absl::AlphaNum& b, const absl::AlphaNum& c,
-                     const absl::AlphaNum& d) {
-  return absl::InvalidArgumentError(absl::StrCat(a, b, c, d));
+absl::Status Invalid(const auto&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat("GCA ", parts...));
 }
 
 absl::Status Check(const GcaShape& shape, const GcaSizes& sizes) {
   if (shape.heads < 1 || shape.kv_heads < 1 || shape.heads % shape.kv_heads != 0) {
-    return Invalid("GCA with ", shape.heads, " heads over memory heads: ", shape.kv_heads);
+    return Invalid("with ", shape.heads, " heads over memory heads: ", shape.kv_heads);
   }
-  if (shape.head_dim < 1 || shape.head_dim > kMaxGcaHeadDim) {
-    return Invalid("GCA with head_dim ", shape.head_dim, ", expected 1 to ", kMaxGcaHeadDim);
-  }
+  RETURN_IF_ERROR(CheckSizes("GCA", {{"with head_dim ", shape.head_dim, "", 1, kMaxGcaHeadDim}}));
   if (sizes.groups < 0 || sizes.rows < 0 || sizes.max_group_chunks < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("GCA of ", sizes.groups, " groups, ", sizes.rows,
-                                                   " rows, ", sizes.max_group_chunks, " chunks"));
+    return Invalid("of ", sizes.groups, " groups, ", sizes.rows, " rows, ", sizes.max_group_chunks,
+                   " chunks");
   }
   if (sizes.max_group_rows < 0 || sizes.max_group_rows > kMaxGcaGroupRows) {
-    return Invalid("GCA groups of ", sizes.max_group_rows, " rows, at most ", kMaxGcaGroupRows);
+    return Invalid("groups of ", sizes.max_group_rows, " rows, at most ", kMaxGcaGroupRows);
   }
   return absl::OkStatus();
 }
@@ -63,33 +61,28 @@ absl::StatusOr<GcaPlan> PlanGca(const GcaShape& shape, const GcaSizes& sizes, DT
 absl::Status CheckGca(const GcaPlan& plan, std::span<const GcaGroup> groups,
                       std::span<const MemoryView> chunks) {
   const GcaSizes& sizes = plan.sizes;
-  if (static_cast<int64_t>(groups.size()) > sizes.groups) {
-    return Invalid("GCA of ", groups.size(), " groups, planned for ", sizes.groups);
-  }
+  RETURN_IF_ERROR(CheckPlanned("GCA", std::ssize(groups), "groups", sizes.groups));
   std::vector<bool> taken(static_cast<size_t>(sizes.rows));
   for (size_t g = 0; g < groups.size(); ++g) {
     const GcaGroup& group = groups[g];
     if (group.rows < 1 || group.rows > sizes.max_group_rows || group.first_row < 0 ||
         group.first_row > sizes.rows - group.rows) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("GCA group ", g, ": rows from ", group.first_row, ", ", group.rows,
-                       " of them, planned for ", sizes.rows, " and ", sizes.max_group_rows));
+      return Invalid("group ", g, ": rows from ", group.first_row, ", ", group.rows,
+                     " of them, planned for ", sizes.rows, " and ", sizes.max_group_rows);
     }
     if (group.chunks < 0 || group.chunks > sizes.max_group_chunks || group.first_chunk < 0 ||
         group.first_chunk > static_cast<int64_t>(chunks.size()) - group.chunks) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("GCA group ", g, ": chunks from ", group.first_chunk, ", ", group.chunks,
-                       " of them, planned for ", sizes.max_group_chunks, " of ", chunks.size()));
+      return Invalid("group ", g, ": chunks from ", group.first_chunk, ", ", group.chunks,
+                     " of them, planned for ", sizes.max_group_chunks, " of ", chunks.size());
     }
     for (int64_t r = group.first_row; r < group.first_row + group.rows; ++r) {
-      if (taken[static_cast<size_t>(r)]) return Invalid("GCA group ", g, ": takes again row ", r);
+      if (taken[static_cast<size_t>(r)]) return Invalid("group ", g, ": takes again row ", r);
       taken[static_cast<size_t>(r)] = true;
     }
   }
   for (size_t e = 0; e < chunks.size(); ++e) {
     if (chunks[e].rows < 1 || chunks[e].rows > kMaxChunkTokens) {
-      return absl::InvalidArgumentError(absl::StrCat("GCA chunk ", e, ": ", chunks[e].rows,
-                                                     " rows, expected 1 to ", kMaxChunkTokens));
+      return Invalid("chunk ", e, ": ", chunks[e].rows, " rows, expected 1 to ", kMaxChunkTokens);
     }
   }
   return absl::OkStatus();

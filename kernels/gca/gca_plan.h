@@ -1,5 +1,15 @@
-// Plans how Grouped Cross-Attention is divided on a device (kernels/gca/gca_cuda.h). Host code
-// without CUDA, so that every machine tests it.
+// Grouped Cross-Attention (gca.h) on a device, for a batch of groups of rows, each with its own
+// chunks: the rows of a decode step of many sessions, or the blocks of a prefill.
+//   s_j = q·K_j / sqrt(head_dim);  p_j = exp(s_j) / (1 + Σ_i exp(s_i));  out = Σ_e w_e Σ_j p_j V_j
+// (without the 1 where the shape is not off by one) from Bf16 memory, chunks in the order given; no
+// chunks: out = 0. q fp32: all in fp32. q Bf16: both products on tensor cores with fp32 sums, and
+// exp(s_j) rounded to Bf16 in the second, not in the denominator. Chunk rows are read in place,
+// through the views. A row's bits do not depend on the other rows, on its group as long as the
+// chunks are the same, or on the plan's way; with q Bf16 they are those of one kind of device. No
+// atomics.
+//   plan = PlanGca(shape, sizes, DType::kBf16);
+//   CheckGca(plan, groups, chunks);                     // host copies, before the upload
+//   device.Run(GcaOp{plan, q, groups, count, chunks, weights, workspace, out});
 #ifndef RECOLLECT_KERNELS_GCA_GCA_PLAN_H_
 #define RECOLLECT_KERNELS_GCA_GCA_PLAN_H_
 
@@ -64,7 +74,8 @@ absl::Status CheckGca(const GcaPlan& plan, std::span<const GcaGroup> groups,
 
 // The arguments of one operation. Pointers are device memory, borrowed until the work is done.
 // MemoryView's pointers are device memory, too, at any address; multiples of 16 bytes with head_dim
-// a multiple of 8 are read fastest.
+// a multiple of 8 are read fastest. Launches depend on plan and group_count alone, so a captured
+// graph can be replayed with other groups.
 struct GcaOp {
   GcaPlan plan;
   const void* q = nullptr;             // [rows, heads, head_dim] in plan.q_dtype, dense

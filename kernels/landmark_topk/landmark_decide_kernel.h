@@ -10,6 +10,7 @@
 #ifndef RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_DECIDE_KERNEL_H_
 #define RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_DECIDE_KERNEL_H_
 
+#include "kernels/block/launch.h"
 #include "kernels/landmark_topk/landmark_filter_kernel.h"
 
 namespace recollect::kernels::cuda {
@@ -113,6 +114,107 @@ RECOLLECT_HD void LandmarkDecide(Block& block, DecideShared& shared, const Landm
     const bool proven = last == 0 ? error < Infinity() : shared.sums[t] > Add(ScoreOf(last), error);
     DoubtsOf(op)[query] = proven ? 0 : 1;
   });
+}
+
+// ---- Launches ----------------------------------------------------------------------------------
+
+// x the tile of queries, so that blocks that read the same keys run together; y the part. With
+// kDoubts for queries in doubt alone: mostly there is none.
+template <bool kDoubts>
+struct LandmarkPartBlocks : Blocks<kTopKThreads, LandmarkShared> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, LandmarkShared& shared, const LandmarkTopKOp& op,
+                               BlockIndex at) {
+    if (kDoubts && !TileInDoubt(op, at.x)) return;
+    LandmarkPart(block, shared, op, at.y, at.x);
+  }
+};
+// x the query.
+template <bool kDoubts>
+struct LandmarkMergeBlocks : Blocks<kTopKThreads, TopKList> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, TopKList& list, const LandmarkTopKOp& op,
+                               BlockIndex at) {
+    if (kDoubts && DoubtsOf(op)[at.x] == 0) return;
+    LandmarkMerge(block, list, op, at.x);
+  }
+};
+// x the query, y the part. Registers for two blocks hold what is on its way.
+template <int kPieces>
+struct LandmarkAheadBlocks : Blocks<kTopKThreads, AheadShared<kPieces>, 2> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, AheadShared<kPieces>& shared, const LandmarkTopKOp& op,
+                               BlockIndex at) {
+    LandmarkPartAhead(block, shared, op, at.y, at.x);
+  }
+};
+// x the tile of 64 queries, y the part.
+template <int kSteps>
+struct LandmarkFilterBlocks : Blocks<kTopKThreads, FilterShared<kSteps>, 1> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, FilterShared<kSteps>& shared, const LandmarkTopKOp& op,
+                               BlockIndex at) {
+    LandmarkFilter(block, shared, op, at.y, at.x);
+  }
+};
+// x the query.
+struct LandmarkDecideBlocks : Blocks<kTopKThreads, DecideShared> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, Shared& shared, const LandmarkTopKOp& op,
+                               BlockIndex at) {
+    LandmarkDecide(block, shared, op, at.x);
+  }
+};
+
+template <bool kDoubts, typename Launcher, typename Parts>
+absl::Status LaunchParts(const Launcher& launch, Parts blocks, const LandmarkTopKOp& op) {
+  const LandmarkTopKPlan& plan = op.plan;
+  RETURN_IF_ERROR(launch(blocks, "landmark top-k, parts", {plan.query_tiles, plan.parts}, op));
+  return launch(LandmarkMergeBlocks<kDoubts>{}, "landmark top-k, merge", {.x = plan.sizes.queries},
+                op);
+}
+
+template <int kSteps, typename Launcher>
+absl::Status LaunchFilter(const Launcher& launch, const LandmarkTopKOp& op) {
+  const LandmarkTopKPlan& plan = op.plan;
+  ASSIGN_OR_RETURN(const bool fits, launch.Fits(LandmarkFilterBlocks<kSteps>{}, op));
+  if (!fits) return LaunchParts<false>(launch, LandmarkPartBlocks<false>{}, op);
+  RETURN_IF_ERROR(launch(LandmarkFilterBlocks<kSteps>{}, "landmark top-k, filter",
+                         {plan.filter_tiles, plan.filter_parts}, op));
+  RETURN_IF_ERROR(
+      launch(LandmarkDecideBlocks{}, "landmark top-k, decision", {.x = plan.sizes.queries}, op));
+  return LaunchParts<true>(launch, LandmarkPartBlocks<true>{}, op);
+}
+
+// Whether all keys begin where the plan's sizes say that they do.
+inline absl::Status CheckAligned(const LandmarkTopKOp& op) {
+  const SegmentStart* segment = op.segments;
+  for (; op.plan.sizes.aligned && segment->first < op.plan.sizes.candidates; ++segment) {
+    if (IsAligned(segment->keys)) continue;
+    return absl::InvalidArgumentError("top-k of keys that are not aligned, planned as aligned");
+  }
+  return absl::OkStatus();
+}
+
+template <typename Launcher>
+absl::Status LaunchOp(const Launcher& launch, const LandmarkTopKOp& op) {
+  using enum LandmarkTopKPlan::Strategy;
+  const LandmarkTopKSizes& sizes = op.plan.sizes;
+  if (sizes.queries == 0 || sizes.n == 0) return absl::OkStatus();
+  RETURN_IF_ERROR(launch.CheckArrays([&] { return CheckAligned(op); }));
+  const bool ahead = op.plan.strategy == kAhead;
+  if (op.plan.strategy == kTiles)
+    return LaunchParts<false>(launch, LandmarkPartBlocks<false>{}, op);
+  if (sizes.width == 64) {
+    return ahead ? LaunchParts<false>(launch, LandmarkAheadBlocks<1>{}, op)
+                 : LaunchFilter<4>(launch, op);
+  }
+  if (sizes.width == 128) {
+    return ahead ? LaunchParts<false>(launch, LandmarkAheadBlocks<2>{}, op)
+                 : LaunchFilter<8>(launch, op);
+  }
+  return ahead ? LaunchParts<false>(launch, LandmarkAheadBlocks<4>{}, op)
+               : LaunchFilter<16>(launch, op);
 }
 
 }  // namespace recollect::kernels::cuda

@@ -1,10 +1,8 @@
-// The thread blocks of the device search over landmark keys
-// (kernels/landmark_topk/landmark_topk_cuda.h). The kernels run this code on the device; host tests
-// run it phase by phase (kernels/block/thread_block.h). Two launches. In the first, a block takes
-// one part of the candidates and kQueryTile queries: a key is read once for all of them, 8 threads
-// a key, and a score enters the query's list only when it beats the list's n-th. The n best of each
-// part go to the workspace; no other score is written. In the second, one thread block for each
-// query merges the parts' lists.
+// The thread blocks of the device search over landmark keys. Two launches. In the first, a block
+// takes one part of the candidates and kQueryTile queries: a key is read once for all of them, 8
+// threads a key, and a score enters the query's list only when it beats the list's n-th. The n best
+// of each part go to the workspace; no other score is written. In the second, one thread block for
+// each query merges the parts' lists.
 #ifndef RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_KERNEL_H_
 #define RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_KERNEL_H_
 

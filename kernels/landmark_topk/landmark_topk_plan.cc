@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "kernels/block/launch.h"
 #include "kernels/cuda/cuda_order.h"
 #include "kernels/landmark_topk/landmark_filter_kernel.h"
 
@@ -22,7 +23,7 @@ constexpr int64_t kMinPartKeys = 8 * cuda::kTopKStep;
 // measured.
 constexpr int64_t kMinFilterKeys = 32768;
 
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+using cuda::CeilDiv;
 
 absl::Status Check(const LandmarkTopKSizes& sizes) {
   if (sizes.queries < 0 || sizes.width < 1 || sizes.candidates < 0 || sizes.n < 0) {

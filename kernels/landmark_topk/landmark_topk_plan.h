@@ -1,7 +1,12 @@
-// Plans how a search over landmark keys is divided on a device
-// (kernels/landmark_topk/landmark_topk_cuda.h). Host code without CUDA, so that every machine tests
-// it.
-//   PlanLandmarkTopK({.queries = 3, .width = 128, .candidates = 262144, .n = 8}, 132)
+// Exact landmark search (landmark_topk.h) on a device, for a batch of queries over one list of
+// segments.
+//   r_e = <u, κ_e> / sqrt(d_k), products and sums in fp32, in the order of kernels/cuda/cuda_math.h
+// Ties go to the earlier candidate, scores that are not finite rank last: the order of
+// landmark_topk.h. A query's result has the same bits with any other queries, any division of the
+// candidates into segments, and any number of multiprocessors. No result depends on the order of
+// atomic operations.
+//   plan = PlanLandmarkTopK({.queries = 3, .width = 128, .candidates = 262144, .n = 8}, 132);
+//   device.Run(LandmarkTopKOp{plan, queries, segments, workspace, candidates, scores});
 #ifndef RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_PLAN_H_
 #define RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_PLAN_H_
 
@@ -83,7 +88,10 @@ std::vector<SegmentStart> SegmentTable(std::span<const KeySegment> segments);
 
 // The arguments of one operation. Pointers are device memory, borrowed until the work is done;
 // outputs may not overlap inputs. Results are best first; if there are fewer than n candidates, -1
-// and -infinity follow.
+// and -infinity follow. Keys may have any alignment unless the plan's sizes say that they are
+// aligned; they are read fastest where these do, and else at multiples of 16 bytes with d_k a
+// multiple of 8. A device whose thread blocks cannot have the shared memory of a filter (186 KB for
+// width 256) searches by tiles.
 struct LandmarkTopKOp {
   static constexpr bool kChangesEachStep = true;  // kernels/device/operation.h
   LandmarkTopKPlan plan;

@@ -1,13 +1,11 @@
-// The thread blocks of linear attention's features on a device
-// (kernels/linear_attention/features_cuda.h). The kernels run this code on the device; host tests
-// run it phase by phase (kernels/block/thread_block.h). A warp takes one head of one row, and each
-// lane four neighbouring channels of y = x * scale. For softmax, of y and of -y:
+// The thread blocks of linear attention's features on a device. A warp takes one head of one row,
+// and each lane four neighbouring channels of y = x * scale. For softmax, of y and of -y:
 //   the largest by exchange; each lane adds its exp(y_i - largest) in order; these sums are added
 //   by exchange, from 16 lanes apart down to 1; each number is divided by the sum
 #ifndef RECOLLECT_KERNELS_LINEAR_ATTENTION_FEATURES_KERNEL_H_
 #define RECOLLECT_KERNELS_LINEAR_ATTENTION_FEATURES_KERNEL_H_
 
-#include "kernels/block/thread_block.h"
+#include "kernels/block/launch.h"
 #include "kernels/linear_attention/linear_attention_plan.h"
 
 namespace recollect::kernels::cuda {
@@ -16,11 +14,6 @@ constexpr int kFeatureThreads = 256;
 constexpr int kFeatureWarp = 32;
 constexpr int kFeaturePiece = 4;
 static_assert(kFeatureWarp * kFeaturePiece >= kMaxLinearHeadDim, "one piece a lane");
-
-inline int64_t FeatureBlocks(const RowSizes& sizes) {
-  constexpr int64_t kWarps = kFeatureThreads / kFeatureWarp;
-  return (sizes.rows * sizes.heads + kWarps - 1) / kWarps;
-}
 
 // A lane's channels of y, then of -y.
 using FeatureLane = Floats<2 * kFeaturePiece>;
@@ -63,7 +56,7 @@ RECOLLECT_HD void SoftmaxOfWarps(Block& block,
   });
 }
 
-// Thread block `index` of FeatureBlocks(op.sizes).
+// Thread block `index`, a warp for each of its heads.
 template <FeatureMap kMap, typename Block>
 RECOLLECT_HD void RunFeatures(Block& block, const FeaturesOp& op, int64_t index) {
   const RowSizes& sizes = op.sizes;
@@ -100,6 +93,24 @@ RECOLLECT_HD void RunFeatures(Block& block, const FeaturesOp& op, int64_t index)
     WriteFour(to, count_of(t), lanes[t].v);
     WriteFour(to + sizes.width, count_of(t), lanes[t].v + kFeaturePiece);
   });
+}
+
+template <FeatureMap kMap>
+struct FeatureBlocks : Blocks<kFeatureThreads> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, NoShared&, const FeaturesOp& op, BlockIndex at) {
+    RunFeatures<kMap>(block, op, at.x);
+  }
+};
+
+template <typename Launcher>
+absl::Status LaunchOp(const Launcher& launch, const FeaturesOp& op) {
+  RETURN_IF_ERROR(CheckFeatures(op.sizes));
+  const int64_t heads = op.sizes.width == 0 ? 0 : op.sizes.rows * op.sizes.heads;
+  const BlockGrid grid = {.x = CeilDiv(heads, kFeatureThreads / kFeatureWarp)};
+  return op.map == FeatureMap::kSoftmax
+             ? launch(FeatureBlocks<FeatureMap::kSoftmax>{}, "features", grid, op)
+             : launch(FeatureBlocks<FeatureMap::kRelu>{}, "features", grid, op);
 }
 
 }  // namespace recollect::kernels::cuda

@@ -1,11 +1,9 @@
-// The thread blocks of linear attention on a device
-// (kernels/linear_attention/linear_attention_cuda.h). The kernel runs this code on the device; host
-// tests run it phase by phase (kernels/block/thread_block.h). A column of S depends on no other,
-// so a thread block takes kLinearColumns columns of one key-value head of one segment through all
-// rows, in order, with its part of S in registers: a thread holds kLaneFeatures neighbouring
-// features of one column. The work is a list of reads, one for each row and query head of the
-// group, row after row; a row's position enters before the row's first read. kLinearReads reads are
-// one step, whose keys, queries and values were loaded a step ahead. For each read and column,
+// The thread blocks of linear attention on a device. A column of S depends on no other, so a thread
+// block takes kLinearColumns columns of one key-value head of one segment through all rows, in
+// order, with its part of S in registers: a thread holds kLaneFeatures neighbouring features of one
+// column. The work is a list of reads, one for each row and query head of the group, row after row;
+// a row's position enters before the row's first read. kLinearReads reads are one step, whose keys,
+// queries and values were loaded a step ahead. For each read and column,
 //   S_f = fma(φ(k)_f, v, S_f), when a position enters
 //   lane l of plan.lanes: its features in order, sum = fma(φ(q)_f, S_f + S_0f, sum), from 0
 //   out = the lanes' sums, added in order
@@ -13,7 +11,7 @@
 #ifndef RECOLLECT_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_KERNEL_H_
 #define RECOLLECT_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_KERNEL_H_
 
-#include "kernels/block/thread_block.h"
+#include "kernels/block/launch.h"
 #include "kernels/linear_attention/linear_attention_plan.h"
 
 namespace recollect::kernels::cuda {
@@ -172,6 +170,27 @@ RECOLLECT_HD void LinearTile(Block& block, LinearShared& shared, const LinearAtt
       if (f < count_of(t)) state[place_of(t) + f * dim] = states[t].v[f];
     }
   });
+}
+
+struct LinearBlocks : Blocks<kMaxLinearThreads, LinearShared> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, Shared& shared, const LinearAttentionOp& op,
+                               BlockIndex at) {
+    LinearTile(block, shared, op, at.z, at.y, static_cast<int>(at.x));
+  }
+};
+
+// x the tile of columns, so that blocks that read the same features run together; y the key-value
+// head; z the segment.
+template <typename Launcher>
+absl::Status LaunchOp(const Launcher& launch, const LinearAttentionOp& op) {
+  const LinearAttentionPlan& plan = op.plan;
+  RETURN_IF_ERROR(
+      CheckPlanned("linear attention", op.segment_count, "segments", plan.sizes.segments));
+  RETURN_IF_ERROR(launch.CheckArrays(
+      [&] { return CheckLinearAttention(plan, ArrayOf(op.segments, op.segment_count)); }));
+  const BlockGrid grid = {plan.tiles, plan.sizes.shape.kv_heads, op.segment_count, plan.threads};
+  return launch(LinearBlocks{}, "linear attention", grid, op);
 }
 
 }  // namespace recollect::kernels::cuda

@@ -1,19 +1,16 @@
 #include "kernels/linear_attention/linear_attention_plan.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
+#include "base/numeric/round_up.h"
+#include "kernels/block/launch.h"
 #include "kernels/linear_attention/linear_attention_kernel.h"
 
 namespace recollect::kernels {
 namespace {
 
-constexpr int64_t kMaxGridSide = 65535;
 // The blocks count reads, a row and head each, in 32 bits.
 constexpr int64_t kMaxReads = int64_t{1} << 30;
 constexpr int kWarp = 32;
-
-int CeilDiv(int a, int b) { return (a + b - 1) / b; }
 
 }  // namespace
 
@@ -22,12 +19,9 @@ absl::StatusOr<LinearAttentionPlan> PlanLinearAttention(const LinearAttentionSiz
   const auto refuse = [](const auto&... what) {
     return absl::InvalidArgumentError(absl::StrCat("linear attention ", what...));
   };
-  if (sizes.segments < 0 || sizes.segments > kMaxGridSide) {
-    return refuse("of ", sizes.segments, " segments, expected 0 to ", kMaxGridSide);
-  }
-  if (shape.heads < 1 || shape.heads > kMaxGridSide) {
-    return refuse("of ", shape.heads, " heads, expected 1 to ", kMaxGridSide);
-  }
+  RETURN_IF_ERROR(
+      CheckSizes("linear attention", {{"of ", sizes.segments, " segments", 0, kMaxGridSide},
+                                      {"of ", shape.heads, " heads", 1, kMaxGridSide}}));
   if (shape.kv_heads < 1 || shape.heads % shape.kv_heads != 0) {
     return refuse("of ", shape.heads, " heads over key-value heads: ", shape.kv_heads);
   }
@@ -36,18 +30,16 @@ absl::StatusOr<LinearAttentionPlan> PlanLinearAttention(const LinearAttentionSiz
                   kMaxLinearHeadDim);
   }
   LinearAttentionPlan plan{.sizes = sizes};
-  plan.tiles = CeilDiv(shape.head_dim, cuda::kLinearColumns);
-  plan.lanes = CeilDiv(2 * shape.head_dim, cuda::kLaneFeatures);
-  plan.threads = CeilDiv(plan.lanes * cuda::kLinearColumns, kWarp) * kWarp;
+  plan.tiles = cuda::CeilDiv(shape.head_dim, cuda::kLinearColumns);
+  plan.lanes = static_cast<int>(cuda::CeilDiv(2 * shape.head_dim, cuda::kLaneFeatures));
+  plan.threads = RoundUp(plan.lanes * cuda::kLinearColumns, kWarp);
   return plan;
 }
 
 absl::Status CheckLinearAttention(const LinearAttentionPlan& plan,
                                   std::span<const LinearAttentionSegment> segments) {
-  if (static_cast<int64_t>(segments.size()) > plan.sizes.segments) {
-    return absl::InvalidArgumentError(absl::StrCat("linear attention of ", segments.size(),
-                                                   " segments, planned for ", plan.sizes.segments));
-  }
+  RETURN_IF_ERROR(
+      CheckPlanned("linear attention", std::ssize(segments), "segments", plan.sizes.segments));
   const int64_t most_rows = kMaxReads / plan.sizes.shape.heads;
   for (size_t s = 0; s < segments.size(); ++s) {
     const LinearAttentionSegment& segment = segments[s];
@@ -73,10 +65,8 @@ absl::Status CheckLinearAttention(const LinearAttentionPlan& plan,
 }
 
 absl::Status CheckFeatures(const RowSizes& sizes) {
-  if (absl::Status status = CheckRows("features", sizes); !status.ok()) return status;
-  if (sizes.width <= kMaxLinearHeadDim) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("features of ", sizes.width, " channels, expected 0 to ", kMaxLinearHeadDim));
+  RETURN_IF_ERROR(CheckRows("features", sizes));
+  return CheckSizes("features", {{"of ", sizes.width, " channels", 0, kMaxLinearHeadDim}});
 }
 
 }  // namespace recollect::kernels

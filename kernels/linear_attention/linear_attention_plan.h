@@ -1,6 +1,18 @@
-// Plans how linear attention is divided on a device
-// (kernels/linear_attention/linear_attention_cuda.h). Host code without CUDA, so that every machine
-// tests it.
+// Linear attention (linear_attention.h) on a device, for segments of many sequences: the rows of a
+// decode step, or the slices of prefills. For each position, in order,
+//   S = S + φ(k) vᵀ of the position that enters;   out = φ(q)ᵀ (S + S_0)
+// in fp32. The caller passes φ(q) and φ(k), as on the CPU (FeaturesOp), and S, which is zeros for a
+// fresh sequence and is kept and restored as it is.
+//   plan = PlanLinearAttention({segments, {heads, kv_heads, head_dim}});
+//   CheckLinearAttention(plan, segments);  // host copies, before the upload
+//   device.Run(LinearAttentionOp{plan, segments, count, initial});
+//
+// Time is never cut: positions enter one after the other with one Fma each, and a read adds its
+// features in an order that depends on head_dim alone. So a row has the same bits in any division
+// of a sequence into calls, in any batch, from a prefill and from a decode step. What runs in
+// parallel is sequences, key-value heads, columns of S and features; S is read and written once a
+// call, and a chunk's products are not turned into matrix products, whose order would show in the
+// bits.
 #ifndef RECOLLECT_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_PLAN_H_
 #define RECOLLECT_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_PLAN_H_
 
@@ -8,7 +20,7 @@
 #include <span>
 
 #include "absl/status/statusor.h"
-#include "kernels/block/row_sizes.h"
+#include "kernels/block/check_sizes.h"
 #include "kernels/linear_attention/linear_attention.h"
 
 namespace recollect::kernels {
@@ -55,7 +67,8 @@ absl::Status CheckLinearAttention(const LinearAttentionPlan& plan,
                                   std::span<const LinearAttentionSegment> segments);
 
 // The arguments of one operation. Pointers are device memory, borrowed until the work is done; so
-// is what the segments point to.
+// is what the segments point to. Launches depend on plan and segment_count alone, so a captured
+// graph can be replayed with other segments.
 struct LinearAttentionOp {
   LinearAttentionPlan plan;
   const LinearAttentionSegment* segments = nullptr;  // [segment_count]
@@ -64,12 +77,14 @@ struct LinearAttentionOp {
   friend bool operator==(const LinearAttentionOp&, const LinearAttentionOp&) = default;
 };
 
-// Checks the sizes of features (kernels/linear_attention/features_cuda.h). INVALID_ARGUMENT by
-// row_sizes.h, or when width is more than kMaxLinearHeadDim.
+// INVALID_ARGUMENT by CheckRows, or when width is more than kMaxLinearHeadDim.
 absl::Status CheckFeatures(const RowSizes& sizes);
 
-// The operation of features_cuda.h: features = φ(x * scale), not overlapping the inputs. Pointers
-// are device memory, borrowed until the work is done.
+// features = φ(x * scale), not overlapping the inputs, of every head of every row, for queries and
+// for keys, in fp32. A row's bits do not depend on the other rows, its place or its alignment;
+// multiples of 16 bytes, with rows and heads a multiple of four numbers, are read and written
+// fastest. A channel that is NaN makes all features of its head NaN for softmax, its own two for
+// relu. Pointers are device memory, borrowed until the work is done.
 struct FeaturesOp {
   FeatureMap map = FeatureMap::kSoftmax;
   RowSizes sizes;

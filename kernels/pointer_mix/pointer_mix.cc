@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/status.h"
 #include "kernels/cuda/cuda_math.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/pointer_mix/pointer_mix_operation.h"
@@ -22,7 +23,7 @@ void MixPointed(OpContext& ctx, int64_t vocab, int32_t sentinel,
 }
 
 absl::Status CheckPointerRows(const RowSizes& sizes, int32_t sentinel) {
-  if (absl::Status status = CheckRows("pointer mix", sizes); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckRows("pointer mix", sizes));
   if (sentinel >= 0 && sentinel < sizes.width && sizes.width >= 2) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("pointer mix of ", sizes.width, " logits: the sentinel is ", sentinel));

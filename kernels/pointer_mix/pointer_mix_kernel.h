@@ -1,11 +1,9 @@
-// The thread blocks of a pointer's mix on a device (kernels/pointer_mix/pointer_mix_cuda.h). The
-// kernel runs this code on the device; host tests run it phase by phase
-// (kernels/block/thread_block.h). Each thread adds up its logits in order; then the threads' sums
-// are added in pairs, from half the thread block apart down to 1 apart.
+// The thread blocks of a pointer's mix on a device. Each thread adds up its logits in order; then
+// the threads' sums are added in pairs, from half the thread block apart down to 1 apart.
 #ifndef RECOLLECT_KERNELS_POINTER_MIX_POINTER_MIX_KERNEL_H_
 #define RECOLLECT_KERNELS_POINTER_MIX_POINTER_MIX_KERNEL_H_
 
-#include "kernels/block/thread_block.h"
+#include "kernels/block/launch.h"
 #include "kernels/pointer_mix/pointer_mix_operation.h"
 
 namespace recollect::kernels::cuda {
@@ -62,6 +60,20 @@ RECOLLECT_HD void RunPointerMix(Block& block, PointerShared& shared, const MixPo
   block.Run([&](int t) {
     if (t == 0) logits[op.sentinel] = -Infinity();
   });
+}
+
+struct PointerBlocks : Blocks<kPointerThreads, PointerShared> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, Shared& shared, const MixPointedOp& op,
+                               BlockIndex at) {
+    RunPointerMix(block, shared, op, at.x);
+  }
+};
+
+template <typename Launcher>
+absl::Status LaunchOp(const Launcher& launch, const MixPointedOp& op) {
+  RETURN_IF_ERROR(CheckPointerRows({op.rows, op.vocab}, op.sentinel));
+  return launch(PointerBlocks{}, "pointer mix", {.x = op.rows}, op);
 }
 
 }  // namespace recollect::kernels::cuda

@@ -1,17 +1,17 @@
-// A pointer's mix (pointer_mix.h) as an operation of a device.
+// A pointer's mix (pointer_mix.h) of every row of logits on a device.
 #ifndef RECOLLECT_KERNELS_POINTER_MIX_POINTER_MIX_OPERATION_H_
 #define RECOLLECT_KERNELS_POINTER_MIX_POINTER_MIX_OPERATION_H_
 
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "kernels/block/row_sizes.h"
+#include "kernels/block/check_sizes.h"
 #include "kernels/pointer_mix/pointer_mix.h"
 
 namespace recollect::kernels {
 
-// MixPointed of each row of logits, in place. Pointers are device memory, borrowed until the work
-// is done.
+// MixPointed of each row of logits, in place, by a thread block that reads its logits twice.
+// Pointers are device memory, borrowed until the work is done.
 struct MixPointedOp {
   static constexpr bool kChangesEachStep = true;  // kernels/device/operation.h
   int64_t rows = 0;
@@ -23,7 +23,8 @@ struct MixPointedOp {
   friend bool operator==(const MixPointedOp&, const MixPointedOp&) = default;
 };
 
-// Statuses of CheckRows; `sentinel` must be the index of one of `width` >= 2 logits.
+// Statuses of CheckRows, by which the operation is refused, too; `sentinel` must be the index of
+// one of `width` >= 2 logits.
 absl::Status CheckPointerRows(const RowSizes& sizes, int32_t sentinel);
 
 }  // namespace recollect::kernels

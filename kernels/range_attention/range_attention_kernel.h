@@ -1,7 +1,5 @@
-// The thread blocks of range attention on a device
-// (kernels/range_attention/range_attention_cuda.h). The kernels run this code on the device; host
-// tests run it phase by phase (kernels/block/thread_block.h). Both strategies compute, for each
-// (row, head) and split of the row's entries,
+// The thread blocks of range attention on a device. Both strategies compute, for each (row, head)
+// and split of the row's entries,
 //   s_j in the order of cuda_math.h's dot products, times 1 / sqrt(head_dim); with ALiBi, one
 //   additional Fma of -slope and the distance
 //   m = max s_j;  p_j = exp(s_j - m);  their sum: lane l of 32 adds p_l, p_(l+32), …, then the
@@ -13,7 +11,7 @@
 #ifndef RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_KERNEL_H_
 #define RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_KERNEL_H_
 
-#include "kernels/block/thread_block.h"
+#include "kernels/block/launch.h"
 #include "kernels/range_attention/range_attention_plan.h"
 
 namespace recollect::kernels::cuda {
@@ -222,17 +220,6 @@ struct RangeJoined {
   float output;
 };
 
-RECOLLECT_HD void JoinSplit(RangeJoined& joined, float max, float sum, float output) {
-  const MergeScales scales = ScalesOf(joined.part.max, max);
-  joined.part = {scales.max, Join(scales, joined.part.sum, sum)};
-  joined.output = Join(scales, joined.output, output);
-}
-
-// Returns 0 if there are no entries.
-RECOLLECT_HD float OutputOf(const RangeJoined& joined) {
-  return joined.part.sum == 0 ? 0.0f : Div(joined.output, joined.part.sum);
-}
-
 // Joins the splits of one (row, head): the second launch of kBySplit.
 template <typename Block>
 RECOLLECT_HD void RangeMerge(Block& block, const RangeAttentionOp& op, int64_t row, int head) {
@@ -243,9 +230,10 @@ RECOLLECT_HD void RangeMerge(Block& block, const RangeAttentionOp& op, int64_t r
     RangeJoined joined = {EmptyPart(), 0.0f};
     for (int64_t split = 0; split < splits; ++split) {
       const float* partial = PartialOf(op, row, head, split);
-      JoinSplit(joined, partial[0], partial[1], partial[2 + t]);
+      JoinSplit(joined.part, joined.output, partial[0], partial[1], partial[2 + t]);
     }
-    op.out[(row * sizes.heads + head) * sizes.head_dim + t] = OutputOf(joined);
+    op.out[(row * sizes.heads + head) * sizes.head_dim + t] =
+        OutputOf(joined.part.sum, joined.output);
   });
 }
 
@@ -266,14 +254,53 @@ RECOLLECT_HD void RangeByRow(Block& block, RangeShared& shared, const RangeAtten
       RangeSplit(block, shared, op, row, head, split);
       block.Phase([&](int t) {
         const float output = t < sizes.head_dim ? shared.output[t] : 0.0f;
-        JoinSplit(joined[t], shared.part.max, shared.part.sum, output);
+        JoinSplit(joined[t].part, joined[t].output, shared.part.max, shared.part.sum, output);
       });
     }
     block.Run([&](int t) {
       if (t >= sizes.head_dim) return;
-      op.out[(row * sizes.heads + head) * sizes.head_dim + t] = OutputOf(joined[t]);
+      op.out[(row * sizes.heads + head) * sizes.head_dim + t] =
+          OutputOf(joined[t].part.sum, joined[t].output);
     });
   }
+}
+
+struct RangeSplitBlocks : Blocks<kRangeThreads, RangeShared> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, Shared& shared, const RangeAttentionOp& op,
+                               BlockIndex at) {
+    RangeBySplit(block, shared, op, at.x, at.y, at.z);
+  }
+};
+struct RangeMergeBlocks : Blocks<kRangeThreads> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, NoShared&, const RangeAttentionOp& op, BlockIndex at) {
+    RangeMerge(block, op, at.x, at.y);
+  }
+};
+struct RangeRowBlocks : Blocks<kRangeThreads, RangeShared> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, Shared& shared, const RangeAttentionOp& op,
+                               BlockIndex at) {
+    RangeByRow(block, shared, op, at.x, at.y);
+  }
+};
+
+template <typename Launcher>
+absl::Status LaunchOp(const Launcher& launch, const RangeAttentionOp& op) {
+  const RangeAttentionPlan& plan = op.plan;
+  const int64_t rows = plan.sizes.rows, heads = plan.sizes.heads;
+  RETURN_IF_ERROR(launch.CheckArrays([&] {
+    if (op.lists.counts != nullptr) return absl::OkStatus();
+    return CheckRanges(plan, ArrayOf(op.sets, rows));
+  }));
+  if (plan.strategy == RangeAttentionPlan::Strategy::kByRow) {
+    const BlockGrid grid = {CeilDiv(rows, plan.block_rows), heads};
+    return launch(RangeRowBlocks{}, "range attention, rows", grid, op);
+  }
+  RETURN_IF_ERROR(
+      launch(RangeSplitBlocks{}, "range attention, splits", {rows, heads, plan.splits}, op));
+  return launch(RangeMergeBlocks{}, "range attention, merge", {rows, heads}, op);
 }
 
 }  // namespace recollect::kernels::cuda

@@ -1,6 +1,13 @@
-// Plans how range attention is divided on a device
-// (kernels/range_attention/range_attention_cuda.h). Host code without CUDA, so that every machine
-// tests it.
+// Range attention (range_attention.h) on a device: the rows of a decode step of many sequences,
+// each with a cache of its own, or the rows of a prefill over one cache.
+//   p = softmax over all entries of all ranges of (q·k / sqrt(head_dim) + bias);  out = Σ p v
+// in fp32; no entries: out = 0. A row's bits do not depend on the other rows, on where its entries
+// lie, or on the plan's way: a prefill and a decode step compute the same. No atomics. Entries may
+// also be given as lists, one for each row and head; a list gives the same bits as a range with the
+// same entries.
+//   plan = PlanRangeAttention(sizes, multiprocessors);
+//   CheckRanges(plan, sets);                            // host copies, before the upload
+//   device.Run(RangeAttentionOp{plan, q, q_stride, parts, parts_per_row, sets, …});
 #ifndef RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_PLAN_H_
 #define RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_PLAN_H_
 
@@ -26,7 +33,7 @@ struct RangeAttentionSizes {
 };
 
 // Lists of entries in place of ranges, for rows and heads that each choose their own
-// (kernels/block_topk/block_topk_cuda.h): entry i of (row, head)'s list is entry entries[row, head,
+// (kernels/block_topk/block_topk_plan.h): entry i of (row, head)'s list is entry entries[row, head,
 // i] of the row's part 0.
 struct RangeLists {
   const int32_t* entries = nullptr;  // [rows, heads, max_entries], the first counts[…] are read
@@ -72,7 +79,8 @@ absl::Status CheckRanges(const RangeAttentionPlan& plan, std::span<const RangeSe
 
 // The arguments of one operation. Pointers are device memory, borrowed until the work is done.
 // KvSpan's pointers are device memory, too, at any multiple of 4 bytes; multiples of 16 with
-// head_dim a multiple of 8 are read fastest.
+// head_dim a multiple of 8 are read fastest. Launches depend on the plan alone, so a captured graph
+// can be replayed with other ranges.
 struct RangeAttentionOp {
   RangeAttentionPlan plan;
   const float* q = nullptr;  // [rows, heads, head_dim] fp32, rows q_stride floats apart

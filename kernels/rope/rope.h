@@ -40,8 +40,8 @@ void Rope(OpContext& ctx, const RopeAngles& angles, int64_t first_position, int6
           int64_t row_stride, int heads, int head_dim, float* x);
 
 // The factors by which Rope's vector code rotates rows at these positions, for rotations elsewhere
-// (kernels/rope/rope_cuda.h): cosines[p, j] = cos θ and sines[p, j] = sin θ of positions[p] and
-// pair j, [positions, head_dim / 2] fp32, dense. The same bits on every instruction set.
+// (kernels/rope/rope_operation.h): cosines[p, j] = cos θ and sines[p, j] = sin θ of positions[p]
+// and pair j, [positions, head_dim / 2] fp32, dense. The same bits on every instruction set.
 void RopeFactors(OpContext& ctx, const RopeAngles& angles, std::span<const int64_t> positions,
                  int head_dim, float* cosines, float* sines);
 

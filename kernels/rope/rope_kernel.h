@@ -1,11 +1,10 @@
-// The thread blocks of RoPE on a device (kernels/rope/rope_cuda.h). The kernels run this code on
-// the device; host tests run it phase by phase (kernels/block/thread_block.h). A thread rotates
-// four pairs of one head of one row, each as kernels/rope/rope_simd.cc does:
+// The thread blocks of RoPE on a device. A thread rotates four pairs of one head of one row, each
+// as kernels/rope/rope_simd.cc does:
 //   a' = fma(-b, sin, a cos),   b' = fma(a, sin, b cos)
 #ifndef RECOLLECT_KERNELS_ROPE_ROPE_KERNEL_H_
 #define RECOLLECT_KERNELS_ROPE_ROPE_KERNEL_H_
 
-#include "kernels/block/thread_block.h"
+#include "kernels/block/launch.h"
 #include "kernels/rope/rope_operation.h"
 
 namespace recollect::kernels::cuda {
@@ -17,11 +16,7 @@ RECOLLECT_HD int64_t RopePieces(const RowSizes& sizes) {
   return (sizes.width / 2 + kRopePairs - 1) / kRopePairs;
 }
 
-inline int64_t RopeBlocks(const RowSizes& sizes) {
-  return (sizes.rows * sizes.heads * RopePieces(sizes) + kRopeThreads - 1) / kRopeThreads;
-}
-
-// Thread block `index` of RopeBlocks(op.sizes).
+// Pieces kRopeThreads * index and those that follow.
 template <RopePairs kPairs, typename Block>
 RECOLLECT_HD void RunRope(Block& block, const RopeOp& op, int64_t index) {
   constexpr bool kHalves = kPairs == RopePairs::kHalves;
@@ -55,6 +50,24 @@ RECOLLECT_HD void RunRope(Block& block, const RopeOp& op, int64_t index) {
     WriteFour(x, left_x, numbers);
     WriteFour(y, left_y, numbers + kRopePairs);
   });
+}
+
+template <RopePairs kPairs>
+struct RopeBlocks : Blocks<kRopeThreads> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, NoShared&, const RopeOp& op, BlockIndex at) {
+    RunRope<kPairs>(block, op, at.x);
+  }
+};
+
+template <typename Launcher>
+absl::Status LaunchOp(const Launcher& launch, const RopeOp& op) {
+  RETURN_IF_ERROR(CheckRows("RoPE", op.sizes, 2));
+  const int64_t pieces = op.sizes.rows * op.sizes.heads * RopePieces(op.sizes);
+  const BlockGrid grid = {.x = CeilDiv(pieces, kRopeThreads)};
+  return op.pairs == RopePairs::kHalves
+             ? launch(RopeBlocks<RopePairs::kHalves>{}, "RoPE", grid, op)
+             : launch(RopeBlocks<RopePairs::kInterleaved>{}, "RoPE", grid, op);
 }
 
 }  // namespace recollect::kernels::cuda

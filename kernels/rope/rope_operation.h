@@ -1,14 +1,19 @@
-// RoPE (rope.h) as an operation of a device, every row at a position of its own.
+// RoPE (rope.h) on a device, every row at a position of its own, as the rows of a decode step of
+// many sessions are. The angles come from the host, which reduces them in double:
+//   RopeFactors(ctx, angles, positions, head_dim, cosines, sines);   // rope.h; copy them up
+//   device.Run(RopeOp{sizes, angles.pairs, cosines, sines, x});
+// A row has the bits that Rope's vector code gives it at its position, whatever the other rows are.
 #ifndef RECOLLECT_KERNELS_ROPE_ROPE_OPERATION_H_
 #define RECOLLECT_KERNELS_ROPE_ROPE_OPERATION_H_
 
-#include "kernels/block/row_sizes.h"
+#include "kernels/block/check_sizes.h"
 #include "kernels/rope/rope.h"
 
 namespace recollect::kernels {
 
 // In place; q and k that are adjacent count as heads of one row. Pointers are device memory,
-// borrowed until the work is done.
+// borrowed until the work is done. Multiples of 16 bytes, with rows and half heads a multiple of
+// four numbers, are read fastest. INVALID_ARGUMENT by CheckRows.
 struct RopeOp {
   RowSizes sizes;  // width: that of a head, and even
   RopePairs pairs = RopePairs::kHalves;

@@ -1,13 +1,11 @@
-// The thread blocks of a sample on a device (kernels/sample/sample_cuda.h). The kernel runs this
-// code on the device; host tests run it phase by phase (kernels/block/thread_block.h). A logit and
-// its index are packed into one number (PackChoice), and nothing is sorted: the last number of a
-// run of the best is found digit by digit, from the total weights of the numbers that begin with
-// each possible next digit. Weights are integers, so that any order of adding gives the same
-// result.
+// The thread blocks of a sample on a device. A logit and its index are packed into one number
+// (PackChoice), and nothing is sorted: the last number of a run of the best is found digit by
+// digit, from the total weights of the numbers that begin with each possible next digit. Weights
+// are integers, so that any order of adding gives the same result.
 #ifndef RECOLLECT_KERNELS_SAMPLE_SAMPLE_KERNEL_H_
 #define RECOLLECT_KERNELS_SAMPLE_SAMPLE_KERNEL_H_
 
-#include "kernels/block/thread_block.h"
+#include "kernels/block/launch.h"
 #include "kernels/cuda/cuda_order.h"
 #include "kernels/sample/sample_operation.h"
 #include "kernels/sample/sample_weights.h"
@@ -165,6 +163,19 @@ RECOLLECT_HD void RunSample(const SampleRow<Block>& of) {
   of.block.Run([&](int t) {
     if (t == 0) of.op.choices[of.row] = ChoiceOf(choice);
   });
+}
+
+struct SampleBlocks : Blocks<kSampleThreads, SampleShared> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, Shared& shared, const SampleOp& op, BlockIndex at) {
+    RunSample<Block>({block, shared, op, at.x});
+  }
+};
+
+template <typename Launcher>
+absl::Status LaunchOp(const Launcher& launch, const SampleOp& op) {
+  RETURN_IF_ERROR(CheckRows("sample", {op.rows, op.vocab}));
+  return launch(SampleBlocks{}, "sample", {.x = op.rows}, op);
 }
 
 }  // namespace recollect::kernels::cuda

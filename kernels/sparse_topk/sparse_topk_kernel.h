@@ -1,12 +1,11 @@
-// The thread blocks of the sparse search on a device (kernels/sparse_topk/sparse_topk_cuda.h). The
-// kernels run this code on the device; host tests run it phase by phase
-// (kernels/block/thread_block.h). Two launches. In the first, a thread block takes one slice of the
-// blocks and one query: it finds the lists of kTermTile words at a time and what of each lies in
-// the slice, adds them to sums in shared memory, makes scores of these, and writes the n best. In
-// the second, one thread block for each query merges the slices' lists.
+// The thread blocks of the sparse search on a device. Two launches. In the first, a thread block
+// takes one slice of the blocks and one query: it finds the lists of kTermTile words at a time and
+// what of each lies in the slice, adds them to sums in shared memory, makes scores of these, and
+// writes the n best. In the second, one thread block for each query merges the slices' lists.
 #ifndef RECOLLECT_KERNELS_SPARSE_TOPK_SPARSE_TOPK_KERNEL_H_
 #define RECOLLECT_KERNELS_SPARSE_TOPK_SPARSE_TOPK_KERNEL_H_
 
+#include "kernels/block/launch.h"
 #include "kernels/landmark_topk/landmark_topk_kernel.h"
 #include "kernels/sparse_topk/sparse_topk_plan.h"
 
@@ -238,6 +237,29 @@ RECOLLECT_HD void SparseMerge(Block& block, TopKList& list, const SparseTopKOp& 
   const SparseTopKSizes& sizes = op.plan.sizes;
   MergeBest(block, list, BestOf(op, query, 0), sizes.slices * sizes.n, sizes.n,
             op.candidates + query * sizes.n, op.scores + query * sizes.n);
+}
+
+struct SliceBlocks : Blocks<kSparseThreads, SparseShared> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, Shared& shared, const SparseTopKOp& op,
+                               BlockIndex at) {
+    SearchSlice(block, shared, op, at.x);
+  }
+};
+struct SparseMergeBlocks : Blocks<kSparseThreads, TopKList> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, Shared& list, const SparseTopKOp& op, BlockIndex at) {
+    SparseMerge(block, list, op, at.x);
+  }
+};
+
+template <typename Launcher>
+absl::Status LaunchOp(const Launcher& launch, const SparseTopKOp& op) {
+  const SparseTopKSizes& sizes = op.plan.sizes;
+  if (sizes.n == 0) return absl::OkStatus();
+  RETURN_IF_ERROR(
+      launch(SliceBlocks{}, "sparse top-k, slices", {.x = sizes.queries * sizes.slices}, op));
+  return launch(SparseMergeBlocks{}, "sparse top-k, merge", {.x = sizes.queries}, op);
 }
 
 }  // namespace recollect::kernels::cuda

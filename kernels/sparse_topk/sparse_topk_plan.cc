@@ -12,7 +12,7 @@ namespace {
 // Of a grid of thread blocks, in its first dimension.
 constexpr int64_t kMaxGrid = (int64_t{1} << 31) - 1;
 
-absl::Status CheckSizes(const SparseTopKSizes& sizes) {
+absl::Status Check(const SparseTopKSizes& sizes) {
   if (sizes.queries < 0 || sizes.slices < 0 || sizes.candidates < 0 || sizes.width < 0 ||
       sizes.n < 0) {
     return absl::InvalidArgumentError(
@@ -31,7 +31,7 @@ absl::Status CheckSizes(const SparseTopKSizes& sizes) {
 }  // namespace
 
 absl::StatusOr<SparseTopKPlan> PlanSparseTopK(const SparseTopKSizes& sizes) {
-  if (absl::Status status = CheckSizes(sizes); !status.ok()) return status;
+  RETURN_IF_ERROR(Check(sizes));
   SparseTopKPlan plan{.sizes = sizes};
   if (sizes.width > 0) plan.dense_scale = 1.0f / std::sqrt(static_cast<float>(sizes.width));
   plan.workspace_bytes =

@@ -1,8 +1,11 @@
-// The sparse search (sparse_topk.h) as an operation of a device
-// (kernels/sparse_topk/sparse_topk_cuda.h), and how it is divided there. Host code without CUDA, so
-// that every machine tests it.
+// The sparse search (sparse_topk.h) on a device, for a batch of queries over one list of ranges.
+// Sums are whole numbers in shared memory, the same in any order of the atomic additions, so that
+// hits, scores and ties are those of the CPU to the bit; a dense part, which only a device adds
+// here, has the bits of kernels/cuda/cuda_math.h. A query's result has the same bits with any other
+// queries.
 //   slices = SparseSlices(ranges);
-//   PlanSparseTopK({.queries = 1, .slices = std::ssize(slices), .candidates = 290000, .n = 8})
+//   plan = PlanSparseTopK({.queries = 1, .slices = std::ssize(slices), .candidates = 290000, .n =
+//   8}); device.Run(SparseTopKOp{plan, ranges, slices, terms, queries, dense, workspace, …});
 #ifndef RECOLLECT_KERNELS_SPARSE_TOPK_SPARSE_TOPK_PLAN_H_
 #define RECOLLECT_KERNELS_SPARSE_TOPK_SPARSE_TOPK_PLAN_H_
 
@@ -70,7 +73,9 @@ std::vector<SparseSlice> SparseSlices(std::span<const DeviceSparseRange> ranges)
 // outputs may not overlap inputs. Results are best first; where there are fewer than n hits, -1 and
 // -infinity follow. Without a dense part, hits and scores are those of SparseTopK. With one,
 //   score(block) = <dense query, dense key> / sqrt(width) + the score of sparse_topk.h
-// and every block is a hit; the product is summed as landmark_topk_cuda.h does.
+// and every block is a hit; the product is summed as landmark_topk_plan.h says. Dense keys may have
+// any alignment, and are read fastest at multiples of 16 bytes with a width that is a multiple
+// of 8.
 struct SparseTopKOp {
   static constexpr bool kChangesEachStep = true;  // kernels/device/operation.h
   SparseTopKPlan plan;

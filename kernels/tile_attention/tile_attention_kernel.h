@@ -1,10 +1,8 @@
-// The thread blocks of attention on tensor cores (kernels/tile_attention/tile_attention_cuda.h).
-// The kernels run this code on the device; host tests run it phase by phase
-// (kernels/block/thread_block.h). A thread block has the rows of a tile and the query heads of one
-// key-value head: query i is row i / per and head i % per, with per = heads / kv_heads, and warp w
-// has queries 16 w to 16 w + 15. It goes through key tiles: 64 entries of a part from a multiple of
-// 64 on. In each split, 256 entries from a multiple of 256 on, beginning with m = -inf, l = 0, o =
-// 0, for a query and each key tile, with c = log2(e) / sqrt(head_dim),
+// The thread blocks of attention on tensor cores. A thread block has the rows of a tile and the
+// query heads of one key-value head: query i is row i / per and head i % per, with per = heads /
+// kv_heads, and warp w has queries 16 w to 16 w + 15. It goes through key tiles: 64 entries of a
+// part from a multiple of 64 on. In each split, 256 entries from a multiple of 256 on, beginning
+// with m = -inf, l = 0, o = 0, for a query and each key tile, with c = log2(e) / sqrt(head_dim),
 //   s_j = q·K_j, -inf where j is not the row's
 //   m' = max(m, s_j);  f = 2^(c (m - m')), 1 where they are equal;  p_j = 2^(c s_j - c m')
 //   l = f l + Σ p_j in each of four threads over those that it holds, in order
@@ -17,7 +15,7 @@
 #ifndef RECOLLECT_KERNELS_TILE_ATTENTION_TILE_ATTENTION_KERNEL_H_
 #define RECOLLECT_KERNELS_TILE_ATTENTION_TILE_ATTENTION_KERNEL_H_
 
-#include "kernels/block/thread_block.h"
+#include "kernels/block/launch.h"
 #include "kernels/tile_attention/attention_tile.h"
 #include "kernels/tile_attention/tile_attention_plan.h"
 
@@ -267,15 +265,6 @@ RECOLLECT_HD void GoThroughKeys(Block& block, AttentionTile<kDimSteps>& tile,
   }
 }
 
-RECOLLECT_HD void JoinSplit(SoftmaxPart& part, float& output, float max, float sum, float more) {
-  const MergeScales scales = ScalesOf(part.max, max);
-  part = {scales.max, Join(scales, part.sum, sum)};
-  output = Join(scales, output, more);
-}
-
-// No entries: 0.
-RECOLLECT_HD float OutputOf(float sum, float output) { return sum == 0 ? 0.0f : Div(output, sum); }
-
 // By split: one (tile, key-value head, split). Splits that the tile does not have are not written.
 template <int kDimSteps, typename Block>
 RECOLLECT_HD void TileBySplit(Block& block, AttentionTile<kDimSteps>& tile,
@@ -285,7 +274,6 @@ RECOLLECT_HD void TileBySplit(Block& block, AttentionTile<kDimSteps>& tile,
   if (share.queries == 0) return;
   const KeyTile at = FirstOfSplit(share.tile->reach, split);
   if (at.part == kMaxRanges) return;
-  const int dim = op.plan.sizes.head_dim;
   GoThroughKeys(block, tile, op, share, at, /*one_split=*/true, [&](int t, const auto& part) {
     RECOLLECT_UNROLL
     for (int half = 0; half < 2; ++half) {
@@ -299,7 +287,7 @@ RECOLLECT_HD void TileBySplit(Block& block, AttentionTile<kDimSteps>& tile,
       RECOLLECT_UNROLL
       for (int i = 0; i < 8 * kDimSteps; ++i) {
         const int d = TileColumn(t, i);
-        if (i / 2 % 2 == half && d < dim) to[2 + d] = part.outputs[i];
+        if (i / 2 % 2 == half && d < op.plan.sizes.head_dim) to[2 + d] = part.outputs[i];
       }
     }
   });
@@ -363,6 +351,48 @@ RECOLLECT_HD void TileByTile(Block& block, AttentionTile<kDimSteps>& tile,
           OutputOf(joined[t].sum[i / 2 % 2], joined[t].outputs[i]);
     }
   });
+}
+
+struct TileMergeBlocks : Blocks<kMergeTileThreads> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, NoShared&, const TileAttentionOp& op, BlockIndex at) {
+    TileMerge(block, op, at.x, at.y);
+  }
+};
+// By tile the last ones go first: those of a prefill have the most entries.
+template <int kDimSteps, bool kBySplit>
+struct TileBlocks : Blocks<kMaxTileThreads, AttentionTile<kDimSteps>> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, AttentionTile<kDimSteps>& tile,
+                               const TileAttentionOp& op, BlockIndex at) {
+    if constexpr (kBySplit) {
+      TileBySplit(block, tile, op, at.x, at.y, at.z);
+    } else {
+      TileByTile(block, tile, op, op.plan.sizes.tiles - 1 - at.x, at.y);
+    }
+  }
+};
+
+template <int kDimSteps, typename Launcher>
+absl::Status LaunchTiles(const Launcher& launch, const TileAttentionOp& op) {
+  const TileAttentionSizes& sizes = op.plan.sizes;
+  BlockGrid grid = {.x = sizes.tiles, .y = sizes.kv_heads, .threads = op.plan.warps * kMatrixWarp};
+  if (op.plan.strategy == TileAttentionPlan::Strategy::kByTile) {
+    return launch(TileBlocks<kDimSteps, false>{}, "tile attention, tiles", grid, op);
+  }
+  grid.z = sizes.max_splits;
+  RETURN_IF_ERROR(launch(TileBlocks<kDimSteps, true>{}, "tile attention, splits", grid, op));
+  return launch(TileMergeBlocks{}, "tile attention, merge", {sizes.tiles, sizes.heads}, op);
+}
+
+template <typename Launcher>
+absl::Status LaunchOp(const Launcher& launch, const TileAttentionOp& op) {
+  const TileAttentionSizes& sizes = op.plan.sizes;
+  RETURN_IF_ERROR(launch.CheckArrays([&] {
+    return CheckTileAttention(op.plan, ArrayOf(op.tiles, sizes.tiles),
+                              ArrayOf(op.sets, sizes.rows));
+  }));
+  return sizes.head_dim <= 64 ? LaunchTiles<4>(launch, op) : LaunchTiles<8>(launch, op);
 }
 
 }  // namespace recollect::kernels::cuda

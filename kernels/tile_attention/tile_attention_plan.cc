@@ -5,26 +5,25 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/block/launch.h"
 #include "kernels/tile_attention/tile_attention_kernel.h"
 
 namespace recollect::kernels {
 namespace {
 
-constexpr int64_t kMaxGridSide = 65535;
 // By split while blocks by tile would not give a multiprocessor this many warps. An estimate: no
 // device has measured it yet.
 constexpr int64_t kMinWarps = 16;
 // A prefill of few heads over a long cache would write much of this.
 constexpr int64_t kMaxWorkspaceBytes = int64_t{256} << 20;
 
-template <typename... Parts>
-absl::Status Invalid(const Parts&... parts) {
+absl::Status Invalid(const auto&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("tile attention: ", parts...));
 }
 
 bool IsEmpty(const RangeSet::Range& range) { return range.end <= range.begin; }
 
-absl::Status CheckSizes(const TileAttentionSizes& sizes) {
+absl::Status Check(const TileAttentionSizes& sizes) {
   if (sizes.rows < 0 || sizes.tiles < 0 || sizes.max_tile_rows < 0 || sizes.max_splits < 0 ||
       sizes.heads < 1 || sizes.heads > kMaxGridSide) {
     return Invalid(sizes.rows, " rows in ", sizes.tiles, " tiles of up to ", sizes.max_tile_rows,
@@ -53,21 +52,19 @@ int64_t MostTileRows(int heads, int kv_heads) { return kMaxTileQueries / (heads 
 absl::StatusOr<TileAttentionPlan> PlanTileAttention(const TileAttentionSizes& sizes,
                                                     int multiprocessors) {
   using Strategy = TileAttentionPlan::Strategy;
-  absl::StatusOr<TileAttentionPlan> by_split = PlanTileAttention(sizes, Strategy::kBySplit);
-  if (!by_split.ok()) return by_split;
-  const int64_t warps = sizes.tiles * sizes.kv_heads * by_split->warps;
+  ASSIGN_OR_RETURN(const TileAttentionPlan by_split, PlanTileAttention(sizes, Strategy::kBySplit));
+  const int64_t warps = sizes.tiles * sizes.kv_heads * by_split.warps;
   const bool few = warps < kMinWarps * multiprocessors && sizes.max_splits > 1;
-  if (few && by_split->workspace_bytes <= kMaxWorkspaceBytes) return by_split;
+  if (few && by_split.workspace_bytes <= kMaxWorkspaceBytes) return by_split;
   return PlanTileAttention(sizes, Strategy::kByTile);
 }
 
 absl::StatusOr<TileAttentionPlan> PlanTileAttention(const TileAttentionSizes& sizes,
                                                     TileAttentionPlan::Strategy strategy) {
-  if (absl::Status status = CheckSizes(sizes); !status.ok()) return status;
+  RETURN_IF_ERROR(Check(sizes));
   TileAttentionPlan plan{.sizes = sizes, .strategy = strategy};
   const int64_t queries = sizes.max_tile_rows * (sizes.heads / sizes.kv_heads);
-  plan.warps =
-      static_cast<int>(std::max<int64_t>(1, (queries + cuda::kTileRows - 1) / cuda::kTileRows));
+  plan.warps = static_cast<int>(std::max<int64_t>(1, cuda::CeilDiv(queries, cuda::kTileRows)));
   const double root = std::sqrt(static_cast<double>(sizes.head_dim));
   plan.scale = static_cast<float>(1 / root);
   plan.power_scale = static_cast<float>(1.4426950408889634 / root);

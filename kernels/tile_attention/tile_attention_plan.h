@@ -1,5 +1,21 @@
-// Plans how attention on tensor cores is divided (kernels/tile_attention/tile_attention_cuda.h).
-// Host code without CUDA, so that every machine tests it.
+// Attention over ranges of caches in Bf16 on tensor cores of a device: the bounded dilated
+// attention of RAT+ (range_attention.h; its initial, dilated and local parts are the ranges), in a
+// prefill as in a decode step.
+//   p = softmax over all entries of all ranges of q·k / sqrt(head_dim);  out = Σ p v
+// Products of Bf16 with fp32 sums, the softmax in fp32; exp(s_j) is rounded to Bf16 in the product
+// with v, not in the denominator. Query head h reads key-value head floor(h kv_heads / heads). No
+// entries: out = 0.
+//
+// A row's bits do not depend on the other rows, on its tile, or on the plan's way: a prefill and a
+// decode step compute the same. Its bits depend on its entries, their parts, and their indices
+// modulo kSplitTileEntries (256) in these: a cache may drop entries at its beginning by multiples
+// of that. The bits are those of one kind of device. No atomics. Keys and values within a tile's
+// reach are to be finite; nothing beyond it is read.
+//   tiles = RowTilesOf(runs, sets, MostTileRows(heads, kv_heads));
+//   plan = PlanTileAttention(SizesOf({.rows = …}, tiles), multiprocessors);
+//   CheckTileAttention(plan, tiles, sets);                // host copies, before the upload
+//   device.Run(TileAttentionOp{plan, q, q_stride, kv_stride, tiles, sets, …});
+// For lists of entries, ALiBi and caches in fp32 use range_attention_plan.h.
 #ifndef RECOLLECT_KERNELS_TILE_ATTENTION_TILE_ATTENTION_PLAN_H_
 #define RECOLLECT_KERNELS_TILE_ATTENTION_TILE_ATTENTION_PLAN_H_
 
@@ -99,7 +115,8 @@ absl::Status CheckTileAttention(const TileAttentionPlan& plan, std::span<const R
 
 // The arguments of one operation. Pointers are device memory, borrowed until the work is done, as
 // is what the tiles point to. Spans at multiples of 16 bytes with kv_stride and head_dim multiples
-// of 8 are read fastest.
+// of 8 are read fastest. Launches depend on the plan alone, so a captured graph can be replayed
+// with other tiles and ranges.
 struct TileAttentionOp {
   TileAttentionPlan plan;
   const Bf16* q = nullptr;  // [rows, heads, head_dim], rows q_stride numbers apart

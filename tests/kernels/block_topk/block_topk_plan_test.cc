@@ -2,9 +2,12 @@
 
 #include <gmock/gmock.h>
 
+#include <limits>
+
 #include "kernels/block_topk/block_topk_kernel.h"
-#include "tests/kernels/block_topk/block_topk_device_checks.h"
+#include "tests/kernels/block_topk/block_topk_plan_cases.h"
 #include "tests/kernels/device/host_device.h"
+#include "tests/kernels/device/test_device.h"
 #include "tests/kernels/range_attention/range_attention_cases.h"
 
 namespace recollect::kernels {
@@ -12,23 +15,106 @@ namespace {
 
 using ::testing::HasSubstr;
 
-auto OnHost(HostOrder order) {
-  return [order](const BlockTopKPlan& plan, const block_cases::Call& call) {
-    return block_cases::RunOnHost(plan, call, order);
+using block_cases::Bounds;
+using block_cases::Call;
+using block_cases::kPatterns;
+using block_cases::Lists;
+using block_cases::RandomCall;
+
+class BlockTopKDeviceTest : public OnTestDevice {};
+
+TEST_F(BlockTopKDeviceTest, ListsMatchReference) {
+  struct Case {
+    int heads, head_dim;
+    int64_t block, count, blocks;
   };
+  for (const Case& c : {Case{1, 1, 1, 1, 0},
+                        {1, 1, 1, 3, 1},
+                        {2, 7, 4, 3, 2},
+                        {3, 8, 16, 1, 9},
+                        {3, 8, 16, 4, 9},
+                        {7, 33, 6, 5, 64},
+                        {2, 64, 16, 16, 65},
+                        {1, 128, 64, 4, 20},
+                        {2, 100, 5, 200, 150},
+                        {1, 16, 3, 257, 700}}) {
+    for (const bool whole : {true, false}) {
+      Call call = RandomCall(c.heads, c.head_dim, c.block, c.count, c.blocks, whole);
+      for (size_t p = 0; p <= kPatterns.size(); ++p) {
+        SCOPED_TRACE(absl::StrCat(c.blocks, " blocks of ", c.block, ", ", c.heads, " x ",
+                                  c.head_dim, ", count ", c.count, ", pattern ", p,
+                                  whole ? ", whole numbers" : ""));
+        call.patterns.clear();
+        for (int h = 0; h < (p < kPatterns.size() ? 1 : c.heads); ++h) {
+          call.patterns.push_back(kPatterns[(p + h) % kPatterns.size()]);
+        }
+        const Lists lists = block_cases::Run(device(), call, p % 2);
+        for (size_t i = 0; i < lists.size(); ++i) {
+          const auto row = static_cast<int64_t>(i) / c.heads;
+          const int head = static_cast<int>(i) % c.heads;
+          EXPECT_EQ(lists[i], block_cases::Expected(call, row, head))
+              << "row " << row << ", head " << head;
+        }
+        if (c.blocks > 100) p += 2;  // each takes a while
+      }
+    }
+  }
 }
 
-TEST(BlockTopKBlockTest, ListsMatchReference) {
-  block_cases::CheckListsMatchReference(OnHost(HostOrder::kPhases));
+// Rows alone, in other batches, with room for more, and cut into more parts or fewer. Scores rise
+// with the block, so that lists are sorted often.
+TEST_F(BlockTopKDeviceTest, SameListsInAnyBatchAndCut) {
+  Call call = RandomCall(2, 24, 2, 40, 1600, false);
+  call.patterns = {kPatterns[3], kPatterns[1]};
+  Bounds& bounds = call.sequences[0];
+  for (size_t i = 0; i < bounds.high.size(); ++i) {
+    bounds.high[i] += static_cast<float>(i) / static_cast<float>(bounds.high.size());
+  }
+  const Lists whole = block_cases::Run(device(), call, 0, 132);
+  EXPECT_EQ(block_cases::Run(device(), call, 0, 1), whole);
+  EXPECT_EQ(block_cases::Run(device(), call, 0, 10, 5000), whole);
+  for (const size_t step : {1, 3}) {
+    for (size_t begin = 0; begin < call.rows.size(); begin += step) {
+      const size_t end = std::min(begin + step, call.rows.size());
+      Call part = call;
+      part.rows.assign(call.rows.begin() + begin, call.rows.begin() + end);
+      part.q.assign(call.q.begin() + begin * call.width(), call.q.begin() + end * call.width());
+      const Lists lists = block_cases::Run(device(), part, 0, step == 1 ? 132 : 1);
+      for (size_t i = 0; i < lists.size(); ++i) {
+        EXPECT_EQ(lists[i], whole[begin * call.heads + i]) << "row " << begin + i / call.heads;
+      }
+    }
+  }
 }
 
-TEST(BlockTopKBlockTest, SameListsInAnyBatchAndCut) {
-  block_cases::CheckSameListsInAnyBatchAndCut(OnHost(HostOrder::kPhases));
+// Scores of head_dim 1: ties, zeros of both signs, NaN and infinity.
+TEST_F(BlockTopKDeviceTest, TiesAndScoresThatAreNoNumbers) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const float nan = std::nanf("");
+  const std::vector<std::vector<float>> rows = {
+      {2, 5, 5, 2, 5},
+      {0, -0.0f, 0, -1},
+      {-0.0f, 0, -0.0f, 0},
+      {nan, kInf, -7, -kInf, 1, kInf},
+      {-kInf, nan, -kInf, nan},
+      {nan, -kInf, std::numeric_limits<float>::lowest()},
+      {},
+  };
+  for (const std::vector<float>& scores : rows) {
+    const auto own = static_cast<int64_t>(scores.size());
+    for (int64_t count = 1; count <= own + 2; ++count) {
+      Call call{.count = count, .sequences = {{scores, scores}}, .rows = {{0, own}}, .q = {1}};
+      std::vector<int64_t> chosen;
+      ChooseBlocks(scores, count - 1, chosen);
+      std::vector<int32_t> expected(chosen.begin(), chosen.end());
+      expected.push_back(static_cast<int32_t>(own));
+      EXPECT_EQ(block_cases::Run(device(), call, 0)[0], expected)
+          << own << " scores, count " << count;
+    }
+  }
 }
 
-TEST(BlockTopKBlockTest, TiesAndScoresThatAreNoNumbers) {
-  block_cases::CheckOrder(OnHost(HostOrder::kPhases));
-}
+TEST_F(BlockTopKDeviceTest, NoRows) { EXPECT_TRUE(block_cases::Run(device(), {}).empty()); }
 
 // A missing barrier, and threads of a phase that depend on each other, would show. Lists and blocks
 // that all warps write to.
@@ -37,9 +123,11 @@ TEST(BlockTopKBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
   call.patterns = {{.window = 500, .dilation = 9, .initial = 60, .span = int64_t{1} << 40}};
   call.rows.resize(5);
   call.q.resize(call.rows.size() * call.width());
-  const block_cases::Lists expected = block_cases::Run(OnHost(HostOrder::kPhases), call);
+  HostDevice phases;
+  const Lists expected = block_cases::Run(phases, call);
   for (HostOrder order : kHostOrders) {
-    EXPECT_EQ(block_cases::Run(OnHost(order), call), expected) << static_cast<int>(order);
+    HostDevice host(order);
+    EXPECT_EQ(block_cases::Run(host, call), expected) << static_cast<int>(order);
   }
 }
 
@@ -57,7 +145,8 @@ TEST(BlockTopKBlockTest, RangeAttentionReadsTheLists) {
     keys.push_back(Normals(floats, 21 + static_cast<uint32_t>(keys.size())));
     values.push_back(Normals(floats, 31 + static_cast<uint32_t>(keys.size())));
   }
-  const block_cases::Lists lists = block_cases::Run(OnHost(HostOrder::kPhases), call);
+  HostDevice host;
+  const Lists lists = block_cases::Run(host, call);
   range_cases::Call attention{.heads = call.heads,
                               .kv_heads = call.heads,
                               .head_dim = call.head_dim,
@@ -75,7 +164,6 @@ TEST(BlockTopKBlockTest, RangeAttentionReadsTheLists) {
     attention.entries.insert(attention.entries.end(), list.begin(), list.end());
     attention.entries.resize(attention.counts.size() * room, -1);
   }
-  HostDevice host;
   const std::vector<float> out = range_cases::RunOnDevice(host, attention, 0);
   for (int64_t p = 0; p < rows * call.heads; ++p) {
     const size_t sequence = call.rows[p / call.heads].sequence;
@@ -97,10 +185,6 @@ TEST(BlockTopKBlockTest, RangeAttentionReadsTheLists) {
     range_cases::ExpectMatchesReference(c, in,
                                         std::span(out).subspan(p * call.head_dim, call.head_dim));
   }
-}
-
-TEST(BlockTopKBlockTest, NoRows) {
-  EXPECT_TRUE(block_cases::Run(OnHost(HostOrder::kPhases), {}).empty());
 }
 
 BlockTopKSizes Sizes(int64_t rows, int64_t max_position) {

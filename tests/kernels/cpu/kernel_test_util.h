@@ -63,39 +63,6 @@ class Guarded {
   std::vector<float> storage_;
 };
 
-// The counterpart on the host of DeviceArray (tests/kernels/cuda/cuda_test_util.h): a copy of
-// `content`, `shift` elements past a multiple of 64 bytes, between zones that must survive.
-template <typename T>
-class HostArray {
- public:
-  explicit HostArray(const std::vector<T>& content, size_t shift = 0)
-      : bytes_(content.size() * sizeof(T)),
-        storage_(2 * kZone + shift * sizeof(T) + bytes_, kGuard),
-        before_(kZone - reinterpret_cast<uintptr_t>(storage_.data()) % 64 + shift * sizeof(T)) {
-    if (bytes_ > 0) std::memcpy(data(), content.data(), bytes_);
-  }
-  ~HostArray() {
-    for (size_t i = 0; i < storage_.size(); ++i) {
-      if ((i >= before_ && i < before_ + bytes_) || storage_[i] == kGuard) continue;
-      ADD_FAILURE() << "written outside, at byte " << static_cast<int64_t>(i - before_) << " of "
-                    << bytes_;
-      break;
-    }
-  }
-  HostArray(const HostArray&) = delete;
-  HostArray& operator=(const HostArray&) = delete;
-
-  T* data() { return reinterpret_cast<T*>(storage_.data() + before_); }
-  std::vector<T> Download() { return std::vector<T>(data(), data() + bytes_ / sizeof(T)); }
-
- private:
-  static constexpr size_t kZone = 256;
-  static constexpr unsigned char kGuard = 0x5a;
-  size_t bytes_;
-  std::vector<unsigned char> storage_;
-  size_t before_;
-};
-
 inline ::testing::AssertionResult SameBits(std::span<const float> a, std::span<const float> b) {
   if (a.size() != b.size()) {
     return ::testing::AssertionFailure() << a.size() << " and " << b.size() << " numbers";

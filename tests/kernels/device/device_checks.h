@@ -1,6 +1,6 @@
 // Checks for any kernels::Device, made on the host's (host_device.h) and on a GPU's alike: its
-// operations (device_op_checks.h, device_family_op_checks.h), and memory that is allocated, is
-// freed and runs out as kernels/device/device.h says.
+// operations (device_op_checks.h), and memory that is allocated, is freed and runs out as
+// kernels/device/device.h says.
 #ifndef RECOLLECT_TESTS_KERNELS_DEVICE_DEVICE_CHECKS_H_
 #define RECOLLECT_TESTS_KERNELS_DEVICE_DEVICE_CHECKS_H_
 
@@ -9,33 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "tests/kernels/device/device_family_op_checks.h"
 #include "tests/kernels/device/device_op_checks.h"
 
 namespace recollect::kernels::device_cases {
-
-// Checks copies of every alignment, short ones and a long one.
-inline void CheckCopies(Device& device) {
-  Arrays arrays(device);
-  const std::vector<float> from = Normals(100'000, 1);
-  std::vector<float> expected(from.size(), 0.0f);
-  const float* const on_from = arrays.Place(from);
-  float* const to = arrays.Place(expected);
-  std::vector<DeviceCopy> copies;
-  int64_t next = 0, most_bytes = 0;
-  for (const int64_t count : {1, 256, 0, 3, 60'000, 100, 4, 257}) {
-    const int64_t source = 7 * next % 30'000;
-    const auto bytes = count * int64_t{sizeof(float)};
-    copies.push_back({on_from + source, to + next, bytes});
-    most_bytes = std::max(most_bytes, bytes);
-    std::copy_n(from.begin() + source, count, expected.begin() + next);
-    next += count + 5;
-  }
-  ASSERT_EQ(
-      device.Run(CopyOp{arrays.Place(copies), static_cast<int64_t>(copies.size()), most_bytes}),
-      absl::OkStatus());
-  EXPECT_TRUE(SameBits(arrays.Read(to, static_cast<int64_t>(from.size())), expected));
-}
 
 // Checks uploads from a host array that changes at once and is longer than any staging area, and
 // buffers that are freed before the work that uses them is done.
@@ -185,13 +161,8 @@ struct Check {
 
 inline constexpr Check kChecks[] = {
     {"SaysWhatItIs", CheckSaysWhatItIs},
-    {"TileAttention", CheckTileAttention},
     {"Gemm", CheckGemm},
     {"MixPointed", CheckMixPointed},
-    {"Sample", CheckSample},
-    {"BlockBounds", CheckBlockBounds},
-    {"BlockTopK", CheckBlockTopK},
-    {"Copies", CheckCopies},
     {"UploadsAndShortLives", CheckUploadsAndShortLives},
     {"UploadsBeside", CheckUploadsBeside},
     {"Graphs", CheckGraphs},

@@ -6,24 +6,12 @@
 #define RECOLLECT_TESTS_KERNELS_DEVICE_DEVICE_OP_CHECKS_H_
 
 #include <algorithm>
-#include <functional>
 
 #include "kernels/gemm/gemm.h"
-#include "kernels/range_attention/range_attention.h"
 #include "tests/kernels/cpu/kernel_test_util.h"
 #include "tests/kernels/device/device_arrays.h"
 
 namespace recollect::kernels::device_cases {
-
-// Compares two results, each of which may be off by the factor.
-inline void ExpectClose(const std::vector<float>& actual, const std::vector<float>& expected,
-                        const std::function<double(int64_t)>& magnitude, double factor) {
-  ASSERT_EQ(actual.size(), expected.size());
-  for (size_t i = 0; i < actual.size(); ++i) {
-    EXPECT_CLOSE(actual[i], expected[i], magnitude(static_cast<int64_t>(i)), 2 * factor)
-        << "at " << i;
-  }
-}
 
 inline constexpr int64_t kRows = 5, kWidth = 44;
 inline constexpr int64_t kCount = kRows * kWidth;
@@ -34,59 +22,6 @@ inline std::vector<float> Rounded(std::vector<float> numbers, DType dtype) {
     for (float& number : numbers) number = recollect::RoundToBf16(number);
   }
   return numbers;
-}
-
-// Checks two sequences, one of which has enough rows of grouped heads for two tiles.
-inline void CheckTileAttention(Device& device) {
-  constexpr int kHeads = 4, kKvHeads = 1, kDim = 11, kParts = kMaxRanges;
-  constexpr int64_t kTileRows = 19, kEntries = 40, kOut = kTileRows * kHeads * kDim;
-  Arrays arrays(device);
-  OpContext ctx;
-  const std::vector<float> q = Rounded(Normals(kOut, 1), DType::kBf16);
-  const int64_t runs[] = {18, 1};
-  std::vector<RangeSet> sets(kTileRows);
-  for (int64_t row = 0; row < kTileRows; ++row) {
-    sets[row].ranges = {RangeSet::Range{0, row}, {row, 2 * row}, {row, 40}};
-  }
-  std::vector<float> expected(kOut);
-  std::vector<CacheRows> caches;
-  int64_t first = 0;
-  for (const int64_t rows : runs) {
-    std::vector<float> numbers[2 * kParts];
-    std::array<KvSpan, kParts> parts;
-    CacheRows& cache = caches.emplace_back(CacheRows{.rows = rows});
-    for (uint32_t p = 0; p < kParts; ++p) {
-      const auto place = [&](uint32_t i) {
-        numbers[i] = Rounded(Normals(kEntries * kKvHeads * kDim, 10 * i + rows), DType::kBf16);
-        return static_cast<const Bf16*>(arrays.PlaceAs(DType::kBf16, numbers[i]));
-      };
-      const Bf16* const keys = place(2 * p);
-      cache.parts[p] = {keys, place(2 * p + 1)};
-      parts[p] = {numbers[2 * p].data(), numbers[2 * p + 1].data()};
-    }
-    RangeAttention(ctx, {kHeads, kKvHeads, kDim}, q.data() + first * kHeads * kDim, kHeads * kDim,
-                   rows, parts, sets.data() + first, expected.data() + first * kHeads * kDim);
-    first += rows;
-  }
-  const std::vector<RowTile> tiles = RowTilesOf(caches, sets, MostTileRows(kHeads, kKvHeads));
-  const TileAttentionSizes sizes =
-      SizesOf({.rows = kTileRows, .heads = kHeads, .kv_heads = kKvHeads, .head_dim = kDim}, tiles);
-  const auto plan = PlanTileAttention(sizes, device.multiprocessors());
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  TileAttentionOp in;
-  in.plan = *plan;
-  in.q = static_cast<const Bf16*>(arrays.PlaceAs(DType::kBf16, q));
-  in.q_stride = kHeads * kDim;
-  in.kv_stride = kKvHeads * kDim;
-  in.tiles = arrays.Place(tiles);
-  in.sets = arrays.Place(sets);
-  in.workspace = arrays.Allocate(plan->workspace_bytes);
-  in.out = static_cast<float*>(arrays.Allocate(kOut * int64_t{sizeof(float)}));
-  ASSERT_EQ(device.Run(in), absl::OkStatus());
-  ExpectClose(
-      arrays.Read(in.out, kOut), expected,
-      [](int64_t) { return 5 * (1 + 25 * std::sqrt(kDim) + testing::kBf16Probabilities); },
-      testing::kAttentionFactor);
 }
 
 inline void CheckGemm(Device& device) {
@@ -181,26 +116,6 @@ inline void CheckMixPointed(Device& device) {
             << row << " " << i;
       }
     }
-  }
-}
-
-inline void CheckSample(Device& device) {
-  Arrays arrays(device);
-  const NeverChosen never{2, 30};
-  std::vector<float> logits = Normals(kCount, 1);
-  logits[2] = logits[kWidth + 30] = 100;
-  const float* const on_device = arrays.Place(logits);
-  std::vector<SampleSettings> settings(kRows);
-  settings[1] = {.temperature = 0.8f, .top_k = 9, .top_p = 0.9, .draw = 0.7};
-  int32_t* const choices = static_cast<int32_t*>(arrays.Allocate(kRows * int64_t{sizeof(int32_t)}));
-  ASSERT_EQ(device.Run(SampleOp{on_device, kRows, kWidth, never, arrays.Place(settings), choices}),
-            absl::OkStatus());
-  const std::vector<int32_t> chosen = arrays.Read(choices, kRows);
-  SampleScratch scratch;
-  for (int64_t row = 0; row < kRows; ++row) {
-    EXPECT_EQ(chosen[row], Sample(std::span(logits).subspan(row * kWidth, kWidth), settings[row],
-                                  never, scratch))
-        << row;
   }
 }
 

@@ -208,8 +208,6 @@ class HostBlock {
   std::vector<std::pair<const uint16_t*, uint16_t*>> copies_;  // that nobody has awaited
 };
 
-struct NoShared {};
-
 // Runs blocks 0 to count - 1 of `threads` each: body(block, shared, i). Shared memory is set to NaN
 // before each block, so that a read before a write shows.
 template <typename Shared, typename Body>

@@ -44,6 +44,15 @@ inline std::shared_ptr<Device> OpenTestDevice() {
 #endif
 }
 
+class OnTestDevice : public ::testing::Test {
+ protected:
+  void SetUp() override { RECOLLECT_SKIP_WITHOUT(opened_); }
+  Device& device() const { return *opened_; }
+
+ private:
+  const std::shared_ptr<Device> opened_ = OpenTestDevice();
+};
+
 }  // namespace recollect::kernels
 
 #endif  // RECOLLECT_TESTS_KERNELS_DEVICE_TEST_DEVICE_H_

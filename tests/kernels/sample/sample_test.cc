@@ -10,7 +10,7 @@
 #include "kernels/cuda/cuda_order.h"
 #include "kernels/sample/sample_total.h"
 #include "kernels/sample/sample_weights.h"
-#include "tests/kernels/sample/sample_device_checks.h"
+#include "tests/kernels/sample/sample_operation_cases.h"
 
 namespace recollect::kernels {
 namespace {
@@ -35,9 +35,7 @@ std::map<int32_t, int> Histogram(SampleSettings settings, const std::vector<floa
 }
 
 TEST(SampleTest, TheBestOfTies) {
-  sample_cases::CheckOrder([](const std::vector<float>& logits,
-                              const sample_cases::Settings& settings, const NeverChosen& never,
-                              size_t) { return sample_cases::Expected(logits, settings, never); });
+  sample_cases::ExpectOrder(sample_cases::Expected);
   EXPECT_EQ(SampleOnce({}, {}), -1);
   EXPECT_EQ(SampleOnce({}, {.temperature = 1}), -1);
   EXPECT_EQ(SampleOnce({1, 7, kInf, kInf}, {.temperature = 1, .draw = 0.6}), 3)

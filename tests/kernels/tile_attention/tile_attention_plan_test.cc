@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 
 #include "kernels/tile_attention/tile_attention_kernel.h"
-#include "tests/kernels/tile_attention/tile_attention_device_checks.h"
+#include "tests/kernels/device/host_device.h"
+#include "tests/kernels/device/test_device.h"
+#include "tests/kernels/tile_attention/tile_attention_plan_cases.h"
 
 namespace recollect::kernels {
 namespace {
@@ -13,22 +15,102 @@ using ::testing::HasSubstr;
 using tile_cases::Set;
 using Strategy = TileAttentionPlan::Strategy;
 
-auto OnHost(HostOrder order) {
-  return [order](const TileAttentionPlan& plan, const tile_cases::Call& call, int64_t most_rows) {
-    return tile_cases::RunOnHost(plan, call, most_rows, order);
-  };
+class TileAttentionDeviceTest : public OnTestDevice {};
+
+TEST_F(TileAttentionDeviceTest, MatchesReferenceBothWays) {
+  for (const tile_cases::Case& c : tile_cases::Cases()) {
+    const tile_cases::Inputs in = tile_cases::InputsOf(c);
+    const tile_cases::Call call = tile_cases::CallOf(c, in, 0, in.rows);
+    std::vector<float> other;
+    for (Strategy strategy : tile_cases::kStrategies) {
+      SCOPED_TRACE(absl::StrCat(tile_cases::NameOf(strategy), ", ", c.name));
+      const std::vector<float> out = tile_cases::Run(device(), c, call, strategy);
+      tile_cases::ExpectMatchesReference(c, in, out);
+      if (!other.empty()) {
+        EXPECT_TRUE(SameBits(out, other)) << "than the other way";
+      }
+      other = out;
+    }
+  }
 }
 
-TEST(TileAttentionBlockTest, MatchesReferenceBothWays) {
-  tile_cases::CheckMatchesReference(OnHost(HostOrder::kPhases));
+// Rows cut into calls and tiles, with room for longer rows beside them, and each row with a cache
+// of its own.
+TEST_F(TileAttentionDeviceTest, ARowHasTheSameBitsInAnyBatch) {
+  for (const tile_cases::Case& c : tile_cases::Cases()) {
+    const tile_cases::Inputs in = tile_cases::InputsOf(c);
+    const tile_cases::Call call = tile_cases::CallOf(c, in, 0, in.rows);
+    const std::vector<float> whole = tile_cases::Run(device(), c, call, Strategy::kByTile);
+    for (int64_t step : {1, 33}) {
+      SCOPED_TRACE(absl::StrCat(c.name, ", step ", step));
+      std::vector<float> out;
+      for (int64_t r = 0; r < in.rows; r += step) {
+        const std::vector<float> some =
+            tile_cases::Run(device(), c, tile_cases::CallOf(c, in, r, std::min(r + step, in.rows)),
+                            r / step % 2 == 0 ? Strategy::kBySplit : Strategy::kByTile, 3);
+        out.insert(out.end(), some.begin(), some.end());
+      }
+      EXPECT_TRUE(SameBits(out, whole));
+    }
+    if (MostTileRows(c.heads, c.kv_heads()) > 5) {
+      EXPECT_TRUE(SameBits(tile_cases::Run(device(), c, call, Strategy::kBySplit, 0, 5), whole))
+          << c.name;
+    }
+    SCOPED_TRACE(absl::StrCat(c.name, ", a cache for each row"));
+    tile_cases::Call own = call;
+    own.memory.clear();
+    own.runs.clear();
+    for (int64_t r = 0; r < std::min<int64_t>(in.rows, 9); ++r) {
+      tile_cases::Call::Run& of = own.runs.emplace_back(call.runs[0]);
+      of.rows = r < 8 ? 1 : in.rows - r;
+      for (int p = 0; p < kMaxRanges; ++p) {
+        of.keys[p] += own.memory.size();
+        of.values[p] += own.memory.size();
+      }
+      own.memory.insert(own.memory.end(), call.memory.begin(), call.memory.end());
+    }
+    EXPECT_TRUE(SameBits(tile_cases::Run(device(), c, own, Strategy::kBySplit), whole));
+  }
 }
 
-TEST(TileAttentionBlockTest, ARowHasTheSameBitsInAnyBatch) {
-  tile_cases::CheckARowHasTheSameBitsInAnyBatch(OnHost(HostOrder::kPhases));
+// Entries moved by multiples of a split, apart from each other and at any address, and NaN wherever
+// no row of the call has an entry.
+TEST_F(TileAttentionDeviceTest, OnlyIndicesWithinASplitMatter) {
+  for (const tile_cases::Case& c : tile_cases::Cases()) {
+    const tile_cases::Inputs in = tile_cases::InputsOf(c);
+    const std::vector<float> whole =
+        tile_cases::Run(device(), c, tile_cases::CallOf(c, in, 0, in.rows), Strategy::kByTile);
+    for (Strategy strategy : tile_cases::kStrategies) {
+      SCOPED_TRACE(absl::StrCat(tile_cases::NameOf(strategy), ", ", c.name));
+      const tile_cases::Layout moved{.before = {512, 0, 256}, .between = 8};
+      EXPECT_TRUE(SameBits(
+          tile_cases::Run(device(), c, tile_cases::CallOf(c, in, 0, in.rows, moved), strategy),
+          whole));
+      const tile_cases::Layout odd{.before = {0, 256, 768}, .between = 5};
+      EXPECT_TRUE(SameBits(
+          tile_cases::Run(device(), c, tile_cases::CallOf(c, in, 0, in.rows, odd), strategy),
+          whole));
+      for (int64_t r = 0; r < in.rows; r += 11) {
+        const tile_cases::Layout reached{.before = {256, 256, 0}, .only_reached = true};
+        EXPECT_TRUE(SameBits(
+            tile_cases::Run(device(), c, tile_cases::CallOf(c, in, r, r + 1, reached), strategy),
+            std::span(whole).subspan(r * in.width, in.width)))
+            << "row " << r;
+      }
+    }
+  }
 }
 
-TEST(TileAttentionBlockTest, OnlyIndicesWithinASplitMatter) {
-  tile_cases::CheckOnlyIndicesWithinASplitMatter(OnHost(HostOrder::kPhases));
+TEST_F(TileAttentionDeviceTest, AddressesDoNotMatter) {
+  for (const tile_cases::Case& c : tile_cases::Cases()) {
+    const tile_cases::Call call =
+        tile_cases::CallOf(c, tile_cases::InputsOf(c), 0, std::ssize(c.sets));
+    for (Strategy strategy : tile_cases::kStrategies) {
+      EXPECT_TRUE(SameBits(tile_cases::Run(device(), c, call, strategy, 0, 0, 1),
+                           tile_cases::Run(device(), c, call, strategy)))
+          << tile_cases::NameOf(strategy) << ", " << c.name;
+    }
+  }
 }
 
 // A missing barrier, and threads of a phase that depend on each other, would show.
@@ -37,16 +119,18 @@ TEST(TileAttentionBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
     const tile_cases::Inputs in = tile_cases::InputsOf(c);
     const tile_cases::Call call = tile_cases::CallOf(c, in, 0, std::min<int64_t>(in.rows, 40));
     for (Strategy strategy : tile_cases::kStrategies) {
-      const auto expected = tile_cases::Run(OnHost(HostOrder::kPhases), c, call, strategy);
+      HostDevice phases;
+      const auto expected = tile_cases::Run(phases, c, call, strategy);
       for (HostOrder order : kHostOrders) {
-        EXPECT_TRUE(SameBits(tile_cases::Run(OnHost(order), c, call, strategy), expected))
+        HostDevice host(order);
+        EXPECT_TRUE(SameBits(tile_cases::Run(host, c, call, strategy), expected))
             << tile_cases::NameOf(strategy) << ", " << c.name << ", " << static_cast<int>(order);
       }
     }
   }
 }
 
-TEST(TileAttentionBlockTest, LargeScoresDoNotOverflow) {
+TEST_F(TileAttentionDeviceTest, LargeScoresDoNotOverflow) {
   const tile_cases::Case c{"large", 1, 64, 3, {Set(0, 0, 0, 0, 0, 3)}};
   tile_cases::Inputs in(c);
   std::fill(in.q.begin(), in.q.end(), 100.0f);
@@ -54,8 +138,8 @@ TEST(TileAttentionBlockTest, LargeScoresDoNotOverflow) {
   std::fill(in.keys[2].begin(), in.keys[2].begin() + 64, -100.0f);
   std::fill(in.values[2].begin(), in.values[2].end(), 1.0f);
   for (Strategy strategy : tile_cases::kStrategies) {
-    for (const float number : tile_cases::Run(OnHost(HostOrder::kPhases), c,
-                                              tile_cases::CallOf(c, in, 0, 1), strategy)) {
+    for (const float number :
+         tile_cases::Run(device(), c, tile_cases::CallOf(c, in, 0, 1), strategy)) {
       EXPECT_NEAR(number, 1.0f, 0x1p-8);
     }
   }

@@ -1,27 +1,40 @@
-#include "kernels/copy/copy_kernel.h"
-
 #include <gmock/gmock.h>
 
-#include "tests/kernels/copy/copy_device_checks.h"
+#include "kernels/copy/copy_kernel.h"
+#include "tests/kernels/copy/copy_cases.h"
+#include "tests/kernels/device/host_device.h"
+#include "tests/kernels/device/test_device.h"
 
 namespace recollect::kernels {
 namespace {
 
 using ::testing::HasSubstr;
 
-auto OnHost(HostOrder order) {
-  return [order](const copy_cases::Call& call) { return copy_cases::RunOnHost(call, order); };
+class CopyDeviceTest : public OnTestDevice {};
+
+TEST_F(CopyDeviceTest, CopiesAllThatIsAskedAndNoMore) {
+  for (const copy_cases::Call& call : copy_cases::CallsOfAllLengths()) {
+    copy_cases::ExpectCopied(device(), call);
+  }
+  copy_cases::ExpectCopied(device(), copy_cases::CallOfManyShortAndOneLong());
 }
 
-TEST(CopyBlockTest, CopiesAllThatIsAskedAndNoMore) {
-  copy_cases::CheckCopiesAllThatIsAskedAndNoMore(OnHost(HostOrder::kPhases));
+// More slices than a device holds warps.
+TEST_F(CopyDeviceTest, CopiesOfManySequences) {
+  copy_cases::Call rows = copy_cases::CallOf(100'000);
+  for (int64_t i = 0; i < 20'000; ++i) rows.Add(256, 0, 0);
+  copy_cases::ExpectCopied(device(), rows);
+  copy_cases::Call documents = copy_cases::CallOf(1'000'000);
+  for (int64_t i = 0; i < 5; ++i) documents.Add(900'000 + i, 0, i % 4);
+  copy_cases::ExpectCopied(device(), documents);
 }
 
 TEST(CopyBlockTest, OrderOfThreadsWarpsAndBlocksDoesNotMatter) {
   const std::vector<copy_cases::Call> calls = copy_cases::CallsOfAllLengths();
   for (HostOrder order : kHostOrders) {
     SCOPED_TRACE(static_cast<int>(order));
-    copy_cases::ExpectCopied(OnHost(order), calls[calls.size() - 2]);  // all in one
+    HostDevice host(order);
+    copy_cases::ExpectCopied(host, calls[calls.size() - 2]);  // all in one
   }
 }
 

@@ -1,4 +1,4 @@
-#include "kernels/block/row_sizes.h"
+#include "kernels/block/check_sizes.h"
 
 #include <algorithm>
 
@@ -13,6 +13,22 @@ constexpr int64_t kMaxRows = int64_t{1} << 31;
 constexpr int64_t kMaxNumbers = int64_t{1} << 33;
 
 }  // namespace
+
+absl::Status CheckSizes(absl::string_view op, std::initializer_list<SizeLimit> sizes) {
+  for (const SizeLimit& limit : sizes) {
+    if (limit.size >= limit.least && limit.size <= limit.most) continue;
+    return absl::InvalidArgumentError(absl::StrCat(op, " ", limit.before, limit.size, limit.after,
+                                                   ", expected ", limit.least, " to ", limit.most));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPlanned(absl::string_view op, int64_t count, absl::string_view things,
+                          int64_t planned) {
+  if (count <= planned) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(op, " of ", count, " ", things, ", planned for ", planned));
+}
 
 absl::Status CheckRows(absl::string_view op, const RowSizes& sizes, int multiple) {
   const auto [rows, width, heads, stride] = sizes;

@@ -1,14 +1,12 @@
-// Checks for any device run of copies, made on the host run of the kernel's blocks and on a GPU
-// alike: a runner is called as run(call) and returns what lies at the copies' destination
-// afterwards.
-#ifndef RECOLLECT_TESTS_KERNELS_COPY_COPY_DEVICE_CHECKS_H_
-#define RECOLLECT_TESTS_KERNELS_COPY_COPY_DEVICE_CHECKS_H_
+// The calls that copies within a device are tested on, and how they run.
+#ifndef RECOLLECT_TESTS_KERNELS_COPY_COPY_CASES_H_
+#define RECOLLECT_TESTS_KERNELS_COPY_COPY_CASES_H_
 
 #include <algorithm>
 
 #include "kernels/copy/copy_kernel.h"
 #include "tests/kernels/cpu/kernel_test_util.h"
-#include "tests/kernels/device/host_launches.h"
+#include "tests/kernels/device/device_arrays.h"
 
 namespace recollect::kernels::copy_cases {
 
@@ -43,37 +41,30 @@ inline Call CallOf(int64_t source_words) {
   return call;
 }
 
-// Places a call in arrays Array<T>, and runs it there with launch(operation).
-template <template <typename> typename Array, typename Launch>
-std::vector<uint32_t> RunIn(const Call& call, const Launch& launch) {
-  Array<uint32_t> from(call.source);
-  Array<uint32_t> to(std::vector<uint32_t>(call.room, kUnwritten));
+// Returns what lies at the copies' destination afterwards.
+inline std::vector<uint32_t> RunOnDevice(Device& device, const Call& call) {
+  device_cases::Arrays arrays(device);
+  const uint32_t* const from = arrays.Place(call.source);
+  uint32_t* const to = arrays.Place(std::vector<uint32_t>(call.room, kUnwritten), 4);
   std::vector<DeviceCopy> copies;
   int64_t most_bytes = 0;
   for (const Copy& copy : call.copies) {
     const int64_t bytes = copy.words * int64_t{sizeof(uint32_t)};
-    copies.push_back({from.data() + copy.from, to.data() + copy.to, bytes});
+    copies.push_back({from + copy.from, to + copy.to, bytes});
     most_bytes = std::max(most_bytes, bytes);
   }
   EXPECT_EQ(CheckCopies(copies, most_bytes), absl::OkStatus());
-  Array<DeviceCopy> on_device(copies);
-  launch(CopyOp{on_device.data(), static_cast<int64_t>(copies.size()), most_bytes});
-  return to.Download();
+  EXPECT_EQ(device.Run(CopyOp{arrays.Place(copies), std::ssize(copies), most_bytes}),
+            absl::OkStatus());
+  return arrays.Read(to, call.room);
 }
 
-// Runs the kernel's thread blocks on the host.
-inline std::vector<uint32_t> RunOnHost(const Call& call, HostOrder order) {
-  return RunIn<HostArray>(
-      call, [&](const CopyOp& op) { EXPECT_EQ(OnHost(order, op), absl::OkStatus()); });
-}
-
-template <typename Runner>
-void ExpectCopied(const Runner& run, const Call& call) {
+inline void ExpectCopied(Device& device, const Call& call) {
   std::vector<uint32_t> expected(call.room, kUnwritten);
   for (const Copy& copy : call.copies) {
     std::copy_n(call.source.begin() + copy.from, copy.words, expected.begin() + copy.to);
   }
-  EXPECT_TRUE(run(call) == expected) << call.copies.size() << " copies";
+  EXPECT_TRUE(RunOnDevice(device, call) == expected) << call.copies.size() << " copies";
 }
 
 // Calls with copies of lengths around 16 bytes, around what a warp has in flight, and around
@@ -105,12 +96,6 @@ inline Call CallOfManyShortAndOneLong() {
   return call;
 }
 
-template <typename Runner>
-void CheckCopiesAllThatIsAskedAndNoMore(const Runner& run) {
-  for (const Call& call : CallsOfAllLengths()) ExpectCopied(run, call);
-  ExpectCopied(run, CallOfManyShortAndOneLong());
-}
-
 }  // namespace recollect::kernels::copy_cases
 
-#endif  // RECOLLECT_TESTS_KERNELS_COPY_COPY_DEVICE_CHECKS_H_
+#endif  // RECOLLECT_TESTS_KERNELS_COPY_COPY_CASES_H_

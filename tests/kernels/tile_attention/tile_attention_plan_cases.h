@@ -1,12 +1,9 @@
-// Checks for any device run of attention on tensor cores, made on the host run of the kernels'
-// blocks and on a GPU alike: a runner is called as run(plan, call, most_rows) and returns out
-// [rows, heads, head_dim], NaN where nothing was written.
-#ifndef RECOLLECT_TESTS_KERNELS_TILE_ATTENTION_TILE_ATTENTION_DEVICE_CHECKS_H_
-#define RECOLLECT_TESTS_KERNELS_TILE_ATTENTION_TILE_ATTENTION_DEVICE_CHECKS_H_
+// The calls that attention on tensor cores is tested on, and how they run on a device.
+#ifndef RECOLLECT_TESTS_KERNELS_TILE_ATTENTION_TILE_ATTENTION_PLAN_CASES_H_
+#define RECOLLECT_TESTS_KERNELS_TILE_ATTENTION_TILE_ATTENTION_PLAN_CASES_H_
 
 #include <cmath>
 
-#include "tests/kernels/device/host_launches.h"
 #include "tests/kernels/range_attention/range_attention_cases.h"
 
 namespace recollect::kernels::tile_cases {
@@ -136,39 +133,20 @@ std::vector<RowTile> TilesOf(const Call& call, int64_t most_rows, const Place& p
   return RowTilesOf(runs, call.sets, most_rows);
 }
 
-inline std::vector<RowTile> TilesOf(const Call& call, int64_t most_rows) {
-  return TilesOf(call, most_rows, [&](size_t i) { return call.memory[i].data(); });
-}
-
-// Runs the plan's thread blocks on the host.
-inline std::vector<float> RunOnHost(const TileAttentionPlan& plan, const Call& call,
-                                    int64_t most_rows, HostOrder order) {
-  const TileAttentionSizes& sizes = plan.sizes;
-  std::vector<float> out(sizes.rows * sizes.heads * sizes.head_dim, std::nanf(""));
-  std::vector<float> workspace(plan.workspace_bytes / sizeof(float), std::nanf(""));
-  const std::vector<RowTile> tiles = TilesOf(call, most_rows);
-  TileAttentionOp op;
-  op.plan = plan;
-  op.q = call.q.data();
-  op.q_stride = call.q_stride;
-  op.kv_stride = call.kv_stride;
-  op.tiles = tiles.data();
-  op.sets = call.sets.data();
-  op.workspace = workspace.data();
-  op.out = out.data();
-  EXPECT_EQ(OnHost(order, op), absl::OkStatus());
-  return out;
-}
-
 // Runs a call with room for `spare` splits more than any tile has, in tiles of at most `most_rows`
-// rows; 0: of as many as there can be.
-template <typename Runner>
-std::vector<float> Run(const Runner& run, const Case& c, const Call& call,
-                       TileAttentionPlan::Strategy strategy, int64_t spare = 0,
-                       int64_t most_rows = 0) {
+// rows; 0: of as many as there can be. Caches, q and out begin `shift` elements past aligned
+// addresses. Returns out [rows, heads, head_dim], NaN where nothing was written.
+inline std::vector<float> Run(Device& device, const Case& c, const Call& call,
+                              TileAttentionPlan::Strategy strategy, int64_t spare = 0,
+                              int64_t most_rows = 0, size_t shift = 0) {
   if (most_rows == 0) most_rows = MostTileRows(c.heads, c.kv_heads());
-  const std::vector<RowTile> tiles = TilesOf(call, most_rows);
-  TileAttentionSizes sizes = SizesOf({.rows = static_cast<int64_t>(call.sets.size()),
+  device_cases::Arrays arrays(device);
+  std::vector<const Bf16*> memory;
+  for (const std::vector<Bf16>& content : call.memory) {
+    memory.push_back(arrays.Place(content, shift));
+  }
+  const std::vector<RowTile> tiles = TilesOf(call, most_rows, [&](size_t i) { return memory[i]; });
+  TileAttentionSizes sizes = SizesOf({.rows = std::ssize(call.sets),
                                       .heads = c.heads,
                                       .kv_heads = c.kv_heads(),
                                       .head_dim = c.head_dim},
@@ -177,7 +155,17 @@ std::vector<float> Run(const Runner& run, const Case& c, const Call& call,
   const absl::StatusOr<TileAttentionPlan> plan = PlanTileAttention(sizes, strategy);
   EXPECT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(CheckTileAttention(*plan, tiles, call.sets), absl::OkStatus());
-  return run(*plan, call, most_rows);
+  const std::vector<float> nothing(sizes.rows * sizes.heads * sizes.head_dim, std::nanf(""));
+  const TileAttentionOp op{.plan = *plan,
+                           .q = arrays.Place(call.q, shift),
+                           .q_stride = call.q_stride,
+                           .kv_stride = call.kv_stride,
+                           .tiles = arrays.Place(tiles),
+                           .sets = arrays.Place(call.sets),
+                           .workspace = arrays.Allocate(plan->workspace_bytes),
+                           .out = arrays.Place(nothing, shift)};
+  EXPECT_EQ(device.Run(op), absl::OkStatus());
+  return arrays.Read(op.out, std::ssize(nothing));
 }
 
 // Compares with the scalar double reference. exp(s_j) is rounded to Bf16 before it multiplies; the
@@ -208,90 +196,6 @@ inline void ExpectMatchesReference(const Case& c, const Inputs& in, std::span<co
   }
 }
 
-template <typename Runner>
-void CheckMatchesReference(const Runner& run) {
-  for (const Case& c : Cases()) {
-    const Inputs in = InputsOf(c);
-    const Call call = tile_cases::CallOf(c, in, 0, in.rows);
-    std::vector<float> other;
-    for (TileAttentionPlan::Strategy strategy : kStrategies) {
-      SCOPED_TRACE(absl::StrCat(NameOf(strategy), ", ", c.name));
-      const std::vector<float> out = Run(run, c, call, strategy);
-      tile_cases::ExpectMatchesReference(c, in, out);
-      if (!other.empty()) {
-        EXPECT_TRUE(SameBits(out, other)) << "than the other way";
-      }
-      other = out;
-    }
-  }
-}
-
-// Checks rows cut into calls and tiles, with room for longer rows beside them, and each row with a
-// cache of its own.
-template <typename Runner>
-void CheckARowHasTheSameBitsInAnyBatch(const Runner& run) {
-  using Strategy = TileAttentionPlan::Strategy;
-  for (const Case& c : Cases()) {
-    const Inputs in = InputsOf(c);
-    const Call call = tile_cases::CallOf(c, in, 0, in.rows);
-    const std::vector<float> whole = Run(run, c, call, Strategy::kByTile);
-    for (int64_t step : {1, 33}) {
-      SCOPED_TRACE(absl::StrCat(c.name, ", step ", step));
-      std::vector<float> out;
-      for (int64_t r = 0; r < in.rows; r += step) {
-        const std::vector<float> some =
-            Run(run, c, tile_cases::CallOf(c, in, r, std::min(r + step, in.rows)),
-                r / step % 2 == 0 ? Strategy::kBySplit : Strategy::kByTile, 3);
-        out.insert(out.end(), some.begin(), some.end());
-      }
-      EXPECT_TRUE(SameBits(out, whole));
-    }
-    if (MostTileRows(c.heads, c.kv_heads()) > 5) {
-      EXPECT_TRUE(SameBits(Run(run, c, call, Strategy::kBySplit, 0, 5), whole)) << c.name;
-    }
-    SCOPED_TRACE(absl::StrCat(c.name, ", a cache for each row"));
-    Call own = call;
-    own.memory.clear();
-    own.runs.clear();
-    for (int64_t r = 0; r < std::min<int64_t>(in.rows, 9); ++r) {
-      Call::Run& of = own.runs.emplace_back(call.runs[0]);
-      of.rows = r < 8 ? 1 : in.rows - r;
-      for (int p = 0; p < kMaxRanges; ++p) {
-        of.keys[p] += own.memory.size();
-        of.values[p] += own.memory.size();
-      }
-      own.memory.insert(own.memory.end(), call.memory.begin(), call.memory.end());
-    }
-    EXPECT_TRUE(SameBits(Run(run, c, own, Strategy::kBySplit), whole));
-  }
-}
-
-// Checks entries moved by multiples of a split, apart from each other and at any address, and NaN
-// wherever no row of the call has an entry.
-template <typename Runner>
-void CheckOnlyIndicesWithinASplitMatter(const Runner& run) {
-  for (const Case& c : Cases()) {
-    const Inputs in = InputsOf(c);
-    const std::vector<float> whole =
-        Run(run, c, tile_cases::CallOf(c, in, 0, in.rows), TileAttentionPlan::Strategy::kByTile);
-    for (TileAttentionPlan::Strategy strategy : kStrategies) {
-      SCOPED_TRACE(absl::StrCat(NameOf(strategy), ", ", c.name));
-      const Layout moved{.before = {512, 0, 256}, .between = 8};
-      EXPECT_TRUE(
-          SameBits(Run(run, c, tile_cases::CallOf(c, in, 0, in.rows, moved), strategy), whole));
-      const Layout odd{.before = {0, 256, 768}, .between = 5};
-      EXPECT_TRUE(
-          SameBits(Run(run, c, tile_cases::CallOf(c, in, 0, in.rows, odd), strategy), whole));
-      for (int64_t r = 0; r < in.rows; r += 11) {
-        const Layout reached{.before = {256, 256, 0}, .only_reached = true};
-        EXPECT_TRUE(SameBits(Run(run, c, tile_cases::CallOf(c, in, r, r + 1, reached), strategy),
-                             std::span(whole).subspan(r * in.width, in.width)))
-            << "row " << r;
-      }
-    }
-  }
-}
-
 }  // namespace recollect::kernels::tile_cases
 
-#endif  // RECOLLECT_TESTS_KERNELS_TILE_ATTENTION_TILE_ATTENTION_DEVICE_CHECKS_H_
+#endif  // RECOLLECT_TESTS_KERNELS_TILE_ATTENTION_TILE_ATTENTION_PLAN_CASES_H_

@@ -1,6 +1,7 @@
 #include "base/sync/thread_pool.h"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -15,6 +16,12 @@
 namespace recollect {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+// Time for which a thread, rather than go on with a job that pauses, stays free for the next one
+// of several jobs that follow each other: an item of a long job takes longer than what is between.
+constexpr std::chrono::microseconds kLinger(200);
+
 // One ParallelFor or Wavefront, guarded by the pool's mutex: a tile of work takes microseconds to
 // milliseconds, so a short lock per tile is far below it.
 class Job {
@@ -28,6 +35,10 @@ class Job {
 
   int64_t unfinished;
   std::exception_ptr error;  // the first; nothing runs after it
+  // Of a job that lets others go first: what its caller calls between items; else null.
+  const ThreadPool::Pause* pause = nullptr;
+  bool resting = false;              // while its caller is in `pause`
+  std::atomic<int64_t> spent_ns{0};  // counted for `pause` alone
 };
 
 class ForJob final : public Job {
@@ -123,17 +134,15 @@ struct ThreadPool::State {
   void ThreadMain() {
     MutexLock lock(mutex);
     while (true) {
-      Job* job = nullptr;
-      for (Job* candidate : jobs) {
-        if (candidate->HasReady()) {
-          job = candidate;
-          break;
-        }
-      }
-      if (job != nullptr && !free_workers.empty()) {
+      Job* const job = NextJob();
+      if (const Clock::duration free = TimeToStayFree(job); free > Clock::duration::zero()) {
+        ++staying_free;
+        changed.wait_for(lock, free);
+        --staying_free;
+      } else if (job != nullptr && !free_workers.empty()) {
         // Jobs take turns, so that a long one does not starve the others.
         std::rotate(jobs.begin(), jobs.begin() + 1, jobs.end());
-        RunOne(job);
+        RunOne(job, /*caller=*/false);
       } else if (stopping && jobs.empty()) {
         return;
       } else {
@@ -142,29 +151,53 @@ struct ThreadPool::State {
     }
   }
 
+  // The first with anything ready, of those that pause only where there is no other.
+  Job* NextJob() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    Job* pausing = nullptr;
+    for (Job* job : jobs) {
+      if ((job->pause != nullptr && pausing != nullptr) || !job->HasReady()) continue;
+      if (job->pause == nullptr) return job;
+      pausing = job;
+    }
+    return pausing;
+  }
+
+  Clock::duration TimeToStayFree(const Job* job) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    if (job == nullptr || !job->resting) return Clock::duration::zero();
+    return last_shared + kLinger - Clock::now();
+  }
+
   void RunJob(Job* job) {
+    const bool shared = job->pause == nullptr && job->unfinished > 1;
     MutexLock lock(mutex);
     jobs.push_back(job);  // from here on until it is out of the list nothing may throw
-    if (!started.empty()) changed.notify_all();
+    if (shared) last_shared = Clock::now();
+    if (!started.empty() && job->unfinished > 1) changed.notify_all();
     while (job->unfinished > 0) {
+      if (job->pause != nullptr) {
+        CallPause(job);
+        if (job->unfinished == 0) break;
+      }
       const bool ready = job->HasReady();
       if (ready && !free_workers.empty()) {
-        RunOne(job);
+        RunOne(job, /*caller=*/true);
       } else {
         Wait(lock, ready);
       }
     }
+    if (shared) last_shared = Clock::now();
     if (job->error) std::rethrow_exception(job->error);
   }
 
-  void RunOne(Job* job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+  void RunOne(Job* job, bool caller) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     const int worker = free_workers.back();
     free_workers.pop_back();
     const int64_t item = job->Take();
     const bool runs = !job->error;
     mutex.unlock();
     std::exception_ptr error;
-    if (runs) error = RunItem(job, item, worker);
+    if (runs)
+      error = job->pause != nullptr ? TimeItem(job, item, worker) : RunItem(job, item, worker);
     mutex.lock();
     if (error && !job->error) job->error = std::move(error);
     free_workers.push_back(worker);
@@ -172,7 +205,7 @@ struct ThreadPool::State {
     if (--job->unfinished == 0) {
       // From here the caller may destroy the job as soon as the lock is free.
       jobs.erase(std::find(jobs.begin(), jobs.end(), job));
-      notify = true;
+      notify = notify || !caller || stopping;
     }
     if (notify) changed.notify_all();
   }
@@ -187,6 +220,30 @@ struct ThreadPool::State {
     }
   }
 
+  std::exception_ptr TimeItem(Job* job, int64_t item, int worker) {
+    const auto begin = Clock::now();
+    std::exception_ptr error = RunItem(job, item, worker);
+    const std::chrono::nanoseconds took = Clock::now() - begin;
+    job->spent_ns.fetch_add(took.count() / threads, std::memory_order_relaxed);
+    return error;
+  }
+
+  void CallPause(Job* job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    job->resting = true;
+    last_shared = Clock::now();
+    mutex.unlock();
+    std::exception_ptr error;
+    try {
+      (*job->pause)(job->spent_ns);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    mutex.lock();
+    job->resting = false;
+    if (staying_free > 0) changed.notify_all();
+    if (error && !job->error) job->error = std::move(error);
+  }
+
   void Wait(MutexLock& lock, bool for_worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     waiting_for_worker += for_worker ? 1 : 0;
     changed.wait(lock);
@@ -198,6 +255,9 @@ struct ThreadPool::State {
   std::condition_variable changed;
   bool stopping ABSL_GUARDED_BY(mutex) = false;
   int waiting_for_worker ABSL_GUARDED_BY(mutex) = 0;
+  int staying_free ABSL_GUARDED_BY(mutex) = 0;  // threads
+  // A job that threads share began or ended then, or a pause began, in which such jobs may follow.
+  Clock::time_point last_shared ABSL_GUARDED_BY(mutex);
   std::deque<Job*> jobs ABSL_GUARDED_BY(mutex);
   // Last in, first out: a thread tends to keep its number.
   std::vector<int> free_workers ABSL_GUARDED_BY(mutex);
@@ -225,6 +285,16 @@ void ThreadPool::Wavefront(int64_t rows, int64_t columns,
                            int64_t free_rows) {
   if (rows <= 0 || columns <= 0) return;
   WavefrontJob job(rows, columns, body, then, free_rows);
+  state_->RunJob(&job);
+}
+
+void ThreadPool::PausingWavefront(int64_t rows, int64_t columns,
+                                  const std::function<void(int64_t, int64_t, int)>& body,
+                                  const std::function<void(int64_t, int)>& then,
+                                  const Pause& pause) {
+  if (rows <= 0 || columns <= 0) return;
+  WavefrontJob job(rows, columns, body, then, /*free_rows=*/0);
+  if (pause) job.pause = &pause;
   state_->RunJob(&job);
 }
 

@@ -3,6 +3,7 @@
 #ifndef RECOLLECT_BASE_SYNC_THREAD_POOL_H_
 #define RECOLLECT_BASE_SYNC_THREAD_POOL_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,6 +36,18 @@ class ThreadPool {
                  const std::function<void(int64_t row, int64_t column, int worker)>& body,
                  const std::function<void(int64_t row, int worker)>& then = nullptr,
                  int64_t free_rows = 0);
+
+  // Lets others work within a long job. Called on the thread that called the pool, between two
+  // items that it runs, so every few milliseconds at most; it may call the pool, whose threads then
+  // take items of the long job only while there are no others. `spent_ns`: what the items that have
+  // ended took so far, as if all threads had shared them evenly.
+  using Pause = std::function<void(const std::atomic<int64_t>& spent_ns)>;
+
+  // The same wavefront, which calls `pause` if there is one.
+  void PausingWavefront(int64_t rows, int64_t columns,
+                        const std::function<void(int64_t row, int64_t column, int worker)>& body,
+                        const std::function<void(int64_t row, int worker)>& then,
+                        const Pause& pause);
 
  private:
   struct State;

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <new>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/synchronization/notification.h"
@@ -115,6 +118,100 @@ TEST(ThreadPoolTest, FreeRowsOfAWavefrontWaitForNoOtherRow) {
   }
 }
 
+// Plain ints, as above: whatever comes between, the pool must order them.
+TEST(ThreadPoolTest, OtherWorkRunsInThePausesOfAWavefront) {
+  constexpr int64_t kRows = 20, kColumns = 6;
+  for (int threads : {1, 2, 5}) {
+    ThreadPool pool(threads);
+    std::vector<std::vector<int>> done(kRows, std::vector<int>(kColumns, 0));
+    std::vector<int> followed(kRows, 0);
+    std::atomic<int> early{0}, items{0}, cells{0};
+    int pauses = 0;
+    const std::thread::id caller = std::this_thread::get_id();
+    pool.PausingWavefront(
+        kRows, kColumns,
+        [&](int64_t row, int64_t column, int) {
+          if (row > 0 && done[row - 1][column] != 1) ++early;
+          if (column > 0 && done[row][column - 1] != 1) ++early;
+          ++done[row][column];
+        },
+        [&](int64_t row, int) { ++followed[row]; },
+        [&](const std::atomic<int64_t>&) {
+          EXPECT_EQ(std::this_thread::get_id(), caller);
+          ++pauses;
+          pool.ParallelFor(9, [&](int64_t, int) { ++items; });
+          pool.Wavefront(3, 3, [&](int64_t, int64_t, int) { ++cells; });
+        });
+    EXPECT_EQ(early, 0);
+    for (const auto& row : done) EXPECT_EQ(row, std::vector<int>(kColumns, 1));
+    EXPECT_EQ(followed, std::vector<int>(kRows, 1));
+    EXPECT_GE(pauses, threads == 1 ? kRows * (kColumns + 1) : 1);
+    EXPECT_EQ(items, pauses * 9);
+    EXPECT_EQ(cells, pauses * 9);
+  }
+}
+
+TEST(ThreadPoolTest, ThreadsTakeOtherWorkBeforeAWavefrontThatPauses) {
+  constexpr int64_t kRows = 50, kColumns = 20;
+  ThreadPool pool(2);
+  std::atomic<int> cells{0};
+  int most = 0;
+  pool.PausingWavefront(
+      kRows, kColumns,
+      [&](int64_t, int64_t, int) {
+        ++cells;
+        std::this_thread::yield();
+      },
+      nullptr,
+      [&](const std::atomic<int64_t>&) {
+        std::atomic<int> begun{0}, before{0}, after{0};
+        pool.ParallelFor(2, [&](int64_t, int) {
+          (begun == 0 ? before : after) = cells.load();
+          ++begun;
+          while (begun < 2) std::this_thread::yield();  // both threads are needed
+        });
+        most = std::max(most, after - before);
+      });
+  EXPECT_EQ(cells, kRows * kColumns);
+  // The other thread may have taken a cell before.
+  EXPECT_LE(most, 1);
+}
+
+TEST(ThreadPoolTest, IdleThreadsGoOnWithAWavefrontInItsPauses) {
+  ThreadPool pool(2);
+  absl::Notification went_on;
+  std::atomic<int> cells{0};
+  bool first = true;
+  pool.PausingWavefront(
+      4, 4,
+      [&](int64_t, int64_t, int) {
+        if (++cells == 4) went_on.Notify();
+      },
+      nullptr,
+      [&](const std::atomic<int64_t>&) {
+        if (!std::exchange(first, false)) return;
+        EXPECT_TRUE(went_on.WaitForNotificationWithTimeout(absl::Minutes(1)));
+      });
+  EXPECT_EQ(cells, 16);
+}
+
+TEST(ThreadPoolTest, APauseHearsWhatItsWavefrontSpent) {
+  ThreadPool pool(1);
+  int64_t spent = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  pool.PausingWavefront(
+      3, 3,
+      [&](int64_t, int64_t, int) {
+        const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
+        while (std::chrono::steady_clock::now() < until) {
+        }
+      },
+      nullptr, [&](const std::atomic<int64_t>& spent_ns) { spent = spent_ns; });
+  const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begin;
+  EXPECT_GE(spent, 8 * 1'000'000);  // the last pause comes before the last cell or after it
+  EXPECT_LE(spent, took.count());
+}
+
 TEST(ThreadPoolTest, CallersOfDifferentKindsShareThePool) {
   ThreadPool pool(2);
   std::atomic<int64_t> cells{0}, items{0};
@@ -151,6 +248,10 @@ TEST(ThreadPoolTest, WhatWorkThrowsReachesItsCallerAndNobodyElse) {
       EXPECT_THROW(pool.ParallelFor(1000, [&](int64_t i, int) { fails(i); }), std::bad_alloc);
       EXPECT_THROW(pool.Wavefront(
                        10, 10, [&](int64_t row, int64_t, int) { fails(row); }, [](int64_t, int) {}),
+                   std::bad_alloc);
+      EXPECT_THROW(pool.PausingWavefront(
+                       10, 10, [&](int64_t, int64_t, int) { ++ran; }, nullptr,
+                       [](const std::atomic<int64_t>&) { throw std::bad_alloc(); }),
                    std::bad_alloc);
     }
     // Now and then the others are through before the one that throws is noticed.

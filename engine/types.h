@@ -41,7 +41,7 @@ struct EngineOptions {
   IndexMode index = IndexMode::kExact;
   int64_t index_least_chunks = 0;       // in place of the number of IndexMode; 0: that one
   int64_t ingest_slice_tokens = 1024;   // most tokens of one ingest slice
-  int64_t shared_slice_tokens = 128;    // the same while any session decodes; streams wait for it
+  int64_t shared_slice_tokens = 128;    // the same where it runs whole, while any session decodes
   int64_t prefill_slice_tokens = 512;   // most prompt tokens of one step, over all sessions
   int64_t commit_tokens = 16384;        // an ingest commits at least this often
   int64_t text_commit_tokens = 262144;  // likewise, of a document that is kept as text

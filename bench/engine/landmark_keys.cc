@@ -129,7 +129,7 @@ void AddText(const engine::LoadedModel& loaded, const std::string& text, Landmar
           std::span(tokens).subspan(static_cast<size_t>(end), static_cast<size_t>(size)));
       end += size;
     }
-    auto chunks = (*encoder)->Encode(blocks);
+    auto chunks = (*encoder)->Encode(blocks, /*pause=*/nullptr);
     Require(chunks.status(), "encode");
     for (size_t i = 0; i < blocks.size(); ++i) {
       const int64_t begin = at;

@@ -103,6 +103,7 @@ class Bench:
         spans = [times[-1] - begin for _, times in answers]
         number = count * self.tokens
         return {"tokens/s": number / max(spans), "between tokens, p50 ms": percentile(gaps, 0.5), "p99 ms": percentile(gaps, 0.99),
+                "p99 / p50": percentile(gaps, 0.99) / percentile(gaps, 0.5),
                 "first token, median ms": 1e3 * statistics.median(first for first, _ in answers), "the last one's ms": 1e3 * max(first for first, _ in answers),
                 "fastest to slowest session": min(spans) / max(spans), "server, CPU ms a token": 1e3 * (after[0] - before[0]) / number,
                 "client, CPU ms a token": 1e3 * (after[1] - before[1]) / number,
@@ -114,7 +115,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary", type=pathlib.Path)
     parser.add_argument("--text", type=pathlib.Path, required=True)
-    parser.add_argument("--model", type=pathlib.Path, default=ROOT / "models/recollect-7m")
+    parser.add_argument("--model", type=pathlib.Path, default=ROOT / "models/recollect-7m", help="a directory, or the name of an installed model")
     parser.add_argument("--sessions", type=int, nargs="+", default=[1, 4, 16, 64])
     parser.add_argument("--tokens", type=int, default=400, help="of each answer")
     parser.add_argument("--rounds", type=int, default=5)

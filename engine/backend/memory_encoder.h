@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/sync/thread_pool.h"
 #include "model/chunk.h"
 #include "model/config/config.h"
 #include "model/state/local_state.h"
@@ -29,9 +30,11 @@ class MemoryEncoder {
 
   // Runs the next blocks (model::NextBlock). Returns one chunk for each, or none where the document
   // is a prefix. With an adapter the state is that of the segment that is open, and of no document
-  // before it.
+  // before it. May call `pause`, if there is one, between parts of the work; while that runs, the
+  // backend's stages may be called as if this had not begun.
   virtual absl::StatusOr<std::vector<model::EncodedChunk>> Encode(
-      std::span<const Block> blocks) = 0;
+      std::span<const Block> blocks, const ThreadPool::Pause& pause) = 0;
+  virtual bool pauses() const { return false; }
 
   // Bytes of the lower layers' state after the blocks so far.
   virtual int64_t bytes() const = 0;

@@ -60,7 +60,8 @@ class IngestJob final : public IngestStream,
   void CommitRest();
 
   bool HasSlice() override;
-  void RunSlice(int64_t most_tokens) override;
+  bool pauses() const override { return encoder_->pauses(); }
+  void RunSlice(int64_t most_tokens, const ThreadPool::Pause& pause) override;
 
  private:
   IngestJob(const IngestContext& context, store::IngestProgress begun, IngestQuota quota,
@@ -84,8 +85,8 @@ class IngestJob final : public IngestStream,
 
   // On the thread that encodes.
   bool MayRead() const;  // whether the API key may still ingest tokens in this minute
-  void EncodeSlice(int64_t most_tokens);
-  absl::Status Encode(int64_t most_tokens);
+  void EncodeSlice(int64_t most_tokens, const ThreadPool::Pause& pause);
+  absl::Status Encode(int64_t most_tokens, const ThreadPool::Pause& pause);
   IngestSlice TakeSlice(int64_t most_tokens);
   void Settle();  // answers the piece if its tokens are encoded; also on the ingest thread
 

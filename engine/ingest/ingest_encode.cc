@@ -1,6 +1,7 @@
 #include "engine/ingest/ingest_encode.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -102,29 +103,31 @@ absl::Status SliceEncoder::WriteState(store::IngestBatch& batch) const {
 }
 
 absl::StatusOr<std::vector<model::EncodedChunk>> SliceEncoder::EncodeBlocks(
-    const std::vector<Block>& blocks) {
+    const std::vector<Block>& blocks, const ThreadPool::Pause& pause) {
   if (kind_ == DocumentKind::kText) {
     std::vector<model::EncodedChunk> chunks(blocks.size());
     for (size_t i = 0; i < blocks.size(); ++i) chunks[i].rows = static_cast<int>(blocks[i].size());
     return chunks;
   }
-  if (kind_ == DocumentKind::kChunks) return encoder_->Encode(blocks);
+  if (kind_ == DocumentKind::kChunks) return encoder_->Encode(blocks, pause);
   int64_t tokens = 0;
   for (const Block& block : blocks) tokens += std::ssize(block);
-  RETURN_IF_ERROR(context_.state_budget.CheckRoom(StateGrowth(context_.model.config(), tokens)));
-  auto chunks = encoder_->Encode(blocks);
+  const int64_t growth = StateGrowth(context_.model.config(), tokens);
+  RETURN_IF_ERROR(context_.state_budget.CheckRoom(growth));
+  context_.state_budget.Set(charge_, encoder_->bytes() + growth);  // sessions grow in the pauses
+  auto chunks = encoder_->Encode(blocks, pause);
   if (chunks.ok()) context_.state_budget.Set(charge_, encoder_->bytes());
   return chunks;
 }
 
-absl::Status SliceEncoder::RunOpenSegment() {
+absl::Status SliceEncoder::RunOpenSegment(const ThreadPool::Pause& pause) {
   std::vector<Block> blocks;
   const auto most = static_cast<size_t>(context_.model.config().chunk_tokens);
   for (auto left = std::span<const int32_t>(open_segment_); !left.empty();) {
     blocks.push_back(left.first(std::min(left.size(), most)));
     left = left.subspan(blocks.back().size());
   }
-  if (!blocks.empty()) RETURN_IF_ERROR(encoder_->Encode(blocks).status());
+  if (!blocks.empty()) RETURN_IF_ERROR(encoder_->Encode(blocks, pause).status());
   open_segment_.clear();
   return absl::OkStatus();
 }
@@ -144,19 +147,22 @@ store::ChunkRecord SliceEncoder::MakeRecord(Block block, model::EncodedChunk& ch
   return record;
 }
 
-absl::StatusOr<EncodedSlice> SliceEncoder::Encode(const IngestSlice& slice) {
-  RETURN_IF_ERROR(RunOpenSegment());
+absl::StatusOr<EncodedSlice> SliceEncoder::Encode(const IngestSlice& slice,
+                                                  const ThreadPool::Pause& pause) {
+  RETURN_IF_ERROR(RunOpenSegment(pause));
   std::vector<Block> blocks;
   auto left = std::span(slice.ids);
   for (const int64_t tokens : slice.blocks) {
     blocks.push_back(left.first(static_cast<size_t>(tokens)));
     left = left.subspan(static_cast<size_t>(tokens));
   }
-  ASSIGN_OR_RETURN(std::vector<model::EncodedChunk> chunks, EncodeBlocks(blocks));
+  ASSIGN_OR_RETURN(std::vector<model::EncodedChunk> chunks, EncodeBlocks(blocks, pause));
   EncodedSlice encoded;
   int64_t text_end = slice.text_begin;
   size_t token = 0;
+  const std::atomic<int64_t> nothing_beside{0};
   for (model::EncodedChunk& chunk : chunks) {
+    if (pause) pause(nothing_beside);  // one thread makes records, and a slice has many
     store::ChunkRecord record = MakeRecord(blocks[encoded.chunks.size()], chunk);
     record.text_begin = text_end;
     for (int row = 0; row < record.rows; ++row) text_end += slice.bytes[token++];

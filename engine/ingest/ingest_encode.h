@@ -58,8 +58,11 @@ class SliceEncoder {
       const IngestContext& context, const model::LocalPatterns& pattern, const ResumeState& state,
       const store::IngestProgress& progress);
 
-  // After an error the encoder can only be destroyed.
-  absl::StatusOr<EncodedSlice> Encode(const IngestSlice& slice);
+  // Calls `pause`, if there is one, as MemoryEncoder::Encode does. After an error the encoder can
+  // only be destroyed.
+  absl::StatusOr<EncodedSlice> Encode(const IngestSlice& slice,
+                                      const ThreadPool::Pause& pause = nullptr);
+  bool pauses() const { return encoder_ != nullptr && encoder_->pauses(); }
 
   // The state of the layers, where a resumed ingest needs it; else empty.
   absl::StatusOr<std::string> LocalState() const;
@@ -70,8 +73,9 @@ class SliceEncoder {
   SliceEncoder(const IngestContext& context, OwnerId owner)
       : context_(context), owner_(owner), kind_(context.model.config().documents()) {}
   absl::Status Restore(const ResumeState& state, const store::IngestProgress& progress);
-  absl::StatusOr<std::vector<model::EncodedChunk>> EncodeBlocks(const std::vector<Block>& blocks);
-  absl::Status RunOpenSegment();
+  absl::StatusOr<std::vector<model::EncodedChunk>> EncodeBlocks(const std::vector<Block>& blocks,
+                                                                const ThreadPool::Pause& pause);
+  absl::Status RunOpenSegment(const ThreadPool::Pause& pause);
   // Makes the record of a chunk, except for its text range.
   store::ChunkRecord MakeRecord(Block block, model::EncodedChunk& chunk);
 

@@ -53,8 +53,8 @@ bool IngestJob::HasSlice() {
   return text() ? may_read && waits_ : HasWorkLocked(may_read);
 }
 
-void IngestJob::RunSlice(int64_t most_tokens) {
-  if (!text()) return EncodeSlice(most_tokens);
+void IngestJob::RunSlice(int64_t most_tokens, const ThreadPool::Pause& pause) {
+  if (!text()) return EncodeSlice(most_tokens, pause);
   {
     MutexLock lock(mutex_);
     waits_ = false;
@@ -72,20 +72,20 @@ void IngestJob::GoOn() {
       if (waits_ && CommitIsWantedLocked()) StartCommitLocked(/*last=*/false);
       if (waits_ || !HasWorkLocked(may_read)) return;
     }
-    EncodeSlice(kTextSliceTokens);
+    EncodeSlice(kTextSliceTokens, /*pause=*/nullptr);
   }
 }
 
-void IngestJob::EncodeSlice(int64_t most_tokens) {
-  const absl::Status encoded = OrExhausted("an ingest", [&] { return Encode(most_tokens); });
+void IngestJob::EncodeSlice(int64_t most_tokens, const ThreadPool::Pause& pause) {
+  const absl::Status encoded = OrExhausted("an ingest", [&] { return Encode(most_tokens, pause); });
   encoded.ok() ? Settle() : Fail(encoded);
 }
 
-absl::Status IngestJob::Encode(int64_t most_tokens) {
+absl::Status IngestJob::Encode(int64_t most_tokens, const ThreadPool::Pause& pause) {
   RETURN_IF_ERROR(CheckMemory());
   const IngestSlice slice = TakeSlice(most_tokens);
   if (slice.tokens == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(EncodedSlice encoded, encoder_->Encode(slice));
+  ASSIGN_OR_RETURN(EncodedSlice encoded, encoder_->Encode(slice, pause));
   context_.counters.ingested_tokens += slice.tokens;
   if (quota_.account != nullptr) quota_.account->SpendTokens(slice.tokens);
   MutexLock lock(mutex_);

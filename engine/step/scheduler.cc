@@ -103,18 +103,22 @@ void Scheduler::Loop() {
 }
 
 bool Scheduler::RunTurn() {
-  TakeInbox();
-  EndDue();
-  Admit();
   const double begin = Now();
-  bool worked = RunStep();
-  steps_due_s_ -= Now() - begin;
-  if (!worked || steps_due_s_ <= 0) worked = RunIngest() || worked;
+  bool worked = RunSessions();
+  worked ? share_.AddStep(Now() - begin, /*beside=*/0) : share_.Forget();
+  if (!worked || share_.ingest_is_due()) worked = RunIngest() || worked;
   if (const absl::Time now = SteadyNow(); now - last_idle_ >= options_.idle_period) {
     last_idle_ = now;
     idle_();
   }
   return worked;
+}
+
+bool Scheduler::RunSessions() {
+  TakeInbox();
+  EndDue();
+  Admit();
+  return RunStep();
 }
 
 void Scheduler::TakeInbox() {
@@ -189,12 +193,7 @@ bool Scheduler::RunStep() {
   for (const Piece* piece : batch_) rows += piece->rows();
   step_.Run(batch_);
   ++counters_.steps;
-  TurnObserver observer;
-  {
-    MutexLock lock(mutex_);
-    observer = observer_;
-  }
-  if (observer) observer(TurnKind::kStep, rows);
+  Report(TurnKind::kStep, rows);
   for (Running* running : batch_running_) Settle(*running);
   DropEnded();
   return true;
@@ -290,30 +289,67 @@ void Scheduler::End(Running& running, const absl::Status& status) {
   std::exchange(running.request, nullptr)->End(status);
 }
 
-bool Scheduler::RunIngest() {
-  std::shared_ptr<SliceSource> ingest;
+void Scheduler::Report(TurnKind kind, int64_t rows) {
   TurnObserver observer;
   {
     MutexLock lock(mutex_);
-    for (size_t i = 0; i < ingests_.size(); ++i) {
-      const size_t at = (next_ingest_ + i) % ingests_.size();
-      if (!ingests_[at]->HasSlice()) continue;
-      ingest = ingests_[at];
-      next_ingest_ = at + 1;
-      break;
-    }
     observer = observer_;
   }
-  if (ingest == nullptr) return false;
-  const bool shared = std::ranges::any_of(
-      running_, [](const auto& running) { return !running->request->prefilling(); });
-  const double begin = Now();
+  if (observer) observer(kind, rows);
+}
+
+std::shared_ptr<SliceSource> Scheduler::NextIngest() {
+  MutexLock lock(mutex_);
+  for (size_t i = 0; i < ingests_.size(); ++i) {
+    const size_t at = (next_ingest_ + i) % ingests_.size();
+    if (!ingests_[at]->HasSlice()) continue;
+    next_ingest_ = at + 1;
+    return ingests_[at];
+  }
+  return nullptr;
+}
+
+bool Scheduler::RunIngest() {
+  const std::shared_ptr<SliceSource> ingest = NextIngest();
+  if (ingest == nullptr) {
+    share_.Forget();
+    return false;
+  }
+  const bool pauses = ingest->pauses();
+  const bool is_short = !pauses && std::ranges::any_of(running_, [](const auto& running) {
+    return !running->request->prefilling();
+  });
+  ingest_since_s_ = Now();
   CheckRoom().IgnoreError();  // the ingest looks itself
-  ingest->RunSlice(shared ? std::min(options_.shared_slice_tokens, options_.ingest_slice_tokens)
-                          : options_.ingest_slice_tokens);
-  steps_due_s_ = Now() - begin;
-  if (observer) observer(TurnKind::kIngestSlice, 0);
+  ingest->RunSlice(is_short ? std::min(options_.shared_slice_tokens, options_.ingest_slice_tokens)
+                            : options_.ingest_slice_tokens,
+                   [this](const std::atomic<int64_t>& spent_ns) { RunDueSteps(spent_ns); });
+  const double took = Now() - ingest_since_s_;
+  pauses ? share_.AddIngest(took) : share_.AddWhole(took);
+  Report(TurnKind::kIngestSlice, 0);
   return true;
+}
+
+void Scheduler::RunDueSteps(const std::atomic<int64_t>& spent_ns) {
+  double now = Now();
+  share_.AddIngest(now - ingest_since_s_);
+  ingest_since_s_ = now;
+  if (share_.ingest_is_due()) return;
+  const MemoryScope scope(MemoryScope::kTake);  // as outside of the slice
+  Report(TurnKind::kIngestPause, 0);
+  bool worked = true;
+  while (worked && !share_.ingest_is_due()) {
+    const int64_t spent_before = spent_ns;
+    try {
+      worked = RunSessions();
+    } catch (const std::bad_alloc&) {
+      LogError("the scheduler ran out of memory");  // as in Loop
+    }
+    const double begin = std::exchange(now, Now());
+    worked ? share_.AddStep(now - begin, static_cast<double>(spent_ns - spent_before) * 1e-9)
+           : share_.Forget();
+  }
+  ingest_since_s_ = now;
 }
 
 void Scheduler::Wait() {

@@ -1,16 +1,17 @@
 // Continuous batching: one thread that decides what runs next. Each turn of its loop runs one step
 // over the sessions that can continue (one decode token each, and prompt slices up to a bound),
-// then, when it is due, one slice of one ingest. So a stream never waits for more than one slice of
-// prompts and one of ingest.
+// then, when it is due, one slice of one ingest.
 //
-// Sessions and ingests get about half of the time each, and all of it when the other has nothing to
-// run: after a slice, steps run for as long as the slice took before the next slice. While any
-// session decodes, slices are short (128 tokens: 15 ms of two cores), so that its tokens do not
-// arrive in bursts. Shorter slices cost more per token of an ingest (at 128, 1.4 times as much as
-// at 1024).
+// Sessions and ingests get about half of the time each (ingest_share.h), and all of it when the
+// other has nothing to run. A slice on the CPU comes to rest between a layer of a tile and the
+// next: the steps that are due run within it, and it goes on meanwhile on threads that they leave
+// idle. So a stream never waits for more than one slice of prompts and about as long as an ordinary
+// step takes. On other backends a slice runs whole, and is short while any session decodes (128
+// tokens), so that its tokens do not arrive in bursts; a token of an ingest costs more in it.
 #ifndef RECOLLECT_ENGINE_STEP_SCHEDULER_H_
 #define RECOLLECT_ENGINE_STEP_SCHEDULER_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -25,6 +26,7 @@
 #include "engine/backend/backend.h"
 #include "engine/counters.h"
 #include "engine/session/state_budget.h"
+#include "engine/step/ingest_share.h"
 #include "engine/step/request.h"
 #include "engine/step/slice_source.h"
 #include "engine/step/step.h"
@@ -35,14 +37,15 @@ namespace recollect::engine {
 struct SchedulerOptions {
   int64_t prefill_slice_tokens = 512;
   int64_t ingest_slice_tokens = 1024;
-  int64_t shared_slice_tokens = 128;  // of an ingest, while any session decodes
+  int64_t shared_slice_tokens = 128;  // of one that does not pause, while any session decodes
   int64_t max_batch = 256;
   int64_t state_budget_bytes = int64_t{4} << 30;
   absl::Duration idle_period = absl::Seconds(1);  // `idle` is called at least this often
 };
 
-// Reports the scheduler's turns in order, for tests.
-enum class TurnKind { kStep, kIngestSlice };
+// Reports the scheduler's turns in order, for tests: a step or a slice that has ended, a slice that
+// comes to rest for steps.
+enum class TurnKind { kStep, kIngestPause, kIngestSlice };
 using TurnObserver = std::function<void(TurnKind kind, int64_t rows)>;
 
 // Thread-safe.
@@ -95,6 +98,8 @@ class Scheduler {
 
   void Loop();
   bool RunTurn();  // whether there was anything to do
+  // The part of a turn that belongs to sessions: one step, if there is any.
+  bool RunSessions();
   void TakeInbox();
   // Ends requests that are cancelled, late or failed.
   void EndDue();
@@ -105,6 +110,10 @@ class Scheduler {
   bool PlanOne(Running& running, int64_t limit);
   void Settle(Running& running);
   bool RunIngest();
+  std::shared_ptr<SliceSource> NextIngest();
+  // Within a slice. `spent_ns`: ThreadPool::Pause.
+  void RunDueSteps(const std::atomic<int64_t>& spent_ns);
+  void Report(TurnKind kind, int64_t rows);
   void End(Running& running, const absl::Status& status);
   void DropEnded();
   void Wait();
@@ -134,7 +143,8 @@ class Scheduler {
   std::vector<Running*> batch_running_;
   absl::Status memory_;  // CheckRoom of this step
   size_t next_prefill_ = 0;
-  double steps_due_s_ = 0;  // time for steps before the next slice of ingest
+  IngestShare share_;
+  double ingest_since_s_ = 0;  // the ingest has run since then
   absl::Time last_idle_ = absl::InfinitePast();
 };
 

@@ -116,6 +116,12 @@ TestOptions SmallOptions() {
   return options;
 }
 
+TestOptions OneSliceOptions() {
+  TestOptions options = SmallOptions();
+  options.ingest_slice_tokens = options.commit_tokens = 1 << 20;
+  return options;
+}
+
 std::unique_ptr<EngineImpl> MakeEngine(const TestOptions& options,
                                        std::unique_ptr<store::DocumentStore> store,
                                        std::shared_ptr<const model::Model> model) {
@@ -346,26 +352,6 @@ absl::StatusOr<store::DocumentInfo> IngestTokens(Engine& engine, const std::stri
   const absl::Status status = appended.get_future().get();
   if (!status.ok()) return status;
   return info;
-}
-
-std::string TurnsBesideAStream(EngineImpl& engine, std::vector<int32_t> tokens) {
-  std::string log;  // written by the scheduler's thread alone
-  engine.scheduler_for_test().ObserveForTest(
-      [&](TurnKind kind, int64_t) { log.push_back(kind == TurnKind::kStep ? 's' : 'i'); });
-  std::promise<void> begun;
-  auto collector = std::make_shared<Collector>();
-  collector->on_tokens = [&](int64_t so_far) {
-    log.push_back('t');
-    if (so_far == 1) begun.set_value();
-  };
-  const auto handle = engine.Generate(TokensRequest(SampleTokens(5, 1), 1 << 16), collector);
-  begun.get_future().wait();
-  auto stream = *engine.BeginIngest("beside", /*from_tokens=*/true, {});
-  EXPECT_EQ(AppendTokens(*stream, 0, std::move(tokens)).status(), absl::OkStatus());
-  handle->Cancel();
-  EXPECT_EQ(collector->Wait().status.code(), absl::StatusCode::kCancelled);
-  engine.Shutdown(absl::InfinitePast());
-  return log.substr(log.find('i'), log.rfind('i') + 1 - log.find('i'));
 }
 
 std::string DumpDocument(store::DocumentStore& store, const std::string& id, int64_t d_r) {

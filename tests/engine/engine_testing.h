@@ -49,7 +49,8 @@ struct TestOptions : EngineOptions {
   std::shared_ptr<ListMaker> lists;               // null: none
   std::shared_ptr<SparseIndex> sparse;            // null: sparse keys are in RAM
 };
-TestOptions SmallOptions();  // small slices and commits
+TestOptions SmallOptions();     // small slices and commits
+TestOptions OneSliceOptions();  // one slice of an ingest, and no commit before its end
 
 std::unique_ptr<EngineImpl> MakeEngine(const TestOptions& options = SmallOptions(),
                                        std::unique_ptr<store::DocumentStore> store = nullptr,
@@ -126,11 +127,16 @@ absl::StatusOr<store::DocumentInfo> IngestTokens(Engine& engine, const std::stri
                                                  const SessionOptions& session = {});
 
 // Returns the turns of an ingest of `tokens` and of a stream that begins before it and ends after
-// it, from the ingest's first slice to its last: 'i' a slice, 's' a step, 't' a token of the
-// stream. The number of steps between two slices depends on the time that these took; the slices
+// it, from the ingest's first slice to its last: 'i' a slice that ends, 'p' one that comes to rest
+// for steps, 's' a step, 't' a token of the stream. How many steps and rests come between two
+// slices depends on the time that these took; the slices
 // are the same at any speed of any thread if the engine's options let no commit come between. Shuts
 // the engine down.
 std::string TurnsBesideAStream(EngineImpl& engine, std::vector<int32_t> tokens);
+
+// Ingests "beside" beside a stream, and calls `paused` whenever the ingest comes to rest for steps.
+absl::Status IngestBesideAStream(EngineImpl& engine, const std::vector<int32_t>& tokens,
+                                 std::function<void(IngestStream&)> paused);
 
 // Returns all records of a document as one string, for byte-for-byte comparison.
 std::string DumpDocument(store::DocumentStore& store, const std::string& id, int64_t d_r);

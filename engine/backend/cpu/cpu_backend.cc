@@ -119,10 +119,12 @@ void CpuBackend::AskPointer(PieceRows& piece) {
   const int64_t d = model_->config().d, d_p = model_->config().adapter.d_pointer;
   std::vector<float>& queries = static_cast<CpuResiduals&>(*piece.residuals).pointer_queries;
   queries.resize(piece.head.size() * static_cast<size_t>(d_p));
-  for (size_t i = 0; i < piece.head.size(); ++i) {
-    model_->PointerQuery(threads_->context(0), RowsOf(piece).data() + piece.head[i].row * d,
-                         queries.data() + static_cast<int64_t>(i) * d_p);
-  }
+  threads_->RunAlone([&](int worker) {
+    for (size_t i = 0; i < piece.head.size(); ++i) {
+      model_->PointerQuery(threads_->context(worker), RowsOf(piece).data() + piece.head[i].row * d,
+                           queries.data() + static_cast<int64_t>(i) * d_p);
+    }
+  });
 }
 
 absl::Status CpuBackend::RunGroup(std::span<PieceRows* const> pieces, int group) {

@@ -29,7 +29,7 @@ void CpuLanes::Run(std::span<PieceRows* const> pieces, int first_layer, int coun
   if (lane_count_ == 1 && model_.shares_products()) {
     threads_.LeadTeam(run_alone);
   } else if (lane_count_ == 1) {
-    run_alone(0);
+    threads_.RunAlone(run_alone);
   } else {
     threads_.pool.Wavefront(
         static_cast<int64_t>(lane_count_), count,

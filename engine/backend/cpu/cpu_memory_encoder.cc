@@ -29,12 +29,12 @@ absl::Status CpuMemoryEncoder::Begin(model::LocalState state) {
 }
 
 absl::StatusOr<std::vector<model::EncodedChunk>> CpuMemoryEncoder::Encode(
-    std::span<const Block> blocks) {
+    std::span<const Block> blocks, const ThreadPool::Pause& pause) {
   const model::ModelConfig& config = model_.config();
   std::vector<model::EncodedChunk> chunks(
       config.documents() == DocumentKind::kChunks ? blocks.size() : 0);
   if (!config.has_adapter()) {
-    EncodeRun(blocks, chunks);
+    EncodeRun(blocks, chunks, pause);
     return chunks;
   }
   for (size_t first = 0; first < blocks.size();) {
@@ -47,7 +47,8 @@ absl::StatusOr<std::vector<model::EncodedChunk>> CpuMemoryEncoder::Encode(
       run += std::ssize(blocks[end++]);
     }
     RECOLLECT_CHECK(run <= config.adapter.segment_tokens);
-    EncodeRun(blocks.subspan(first, end - first), std::span(chunks).subspan(first, end - first));
+    EncodeRun(blocks.subspan(first, end - first), std::span(chunks).subspan(first, end - first),
+              pause);
     last_row_.assign(h_.end() - config.d, h_.end());
     in_segment_ = run % config.adapter.segment_tokens;
     first = end;
@@ -56,7 +57,8 @@ absl::StatusOr<std::vector<model::EncodedChunk>> CpuMemoryEncoder::Encode(
 }
 
 void CpuMemoryEncoder::EncodeRun(std::span<const Block> blocks,
-                                 std::span<model::EncodedChunk> chunks) {
+                                 std::span<model::EncodedChunk> chunks,
+                                 const ThreadPool::Pause& pause) {
   const int64_t d = model_.config().d;
   const Rows of_blocks = RowsOf(blocks);
   const std::vector<int32_t>& ids = of_blocks.ids;
@@ -91,8 +93,8 @@ void CpuMemoryEncoder::EncodeRun(std::span<const Block> blocks,
       chunks[chunk] = model_.EncodeBlock(ctx, h, chunk > 0 ? h - d : open, blocks[chunk]);
     }
   };
-  threads_.pool.Wavefront((rows + kTile - 1) / kTile, model_.config().n_low, run_layer,
-                          encode_chunks);
+  threads_.pool.PausingWavefront((rows + kTile - 1) / kTile, model_.config().n_low, run_layer,
+                                 encode_chunks, pause);
 }
 
 }  // namespace recollect::engine

@@ -23,7 +23,9 @@ class CpuMemoryEncoder final : public MemoryEncoder {
   CpuMemoryEncoder(const model::CpuModel& model, const model::LocalPatterns& pattern,
                    ComputeThreads& threads);
 
-  absl::StatusOr<std::vector<model::EncodedChunk>> Encode(std::span<const Block> blocks) override;
+  absl::StatusOr<std::vector<model::EncodedChunk>> Encode(std::span<const Block> blocks,
+                                                          const ThreadPool::Pause& pause) override;
+  bool pauses() const override { return true; }
   int64_t bytes() const override { return state_.bytes(); }
   absl::StatusOr<std::string> SerializeLayer(int layer) const override;
   absl::Status Begin(model::LocalState state) override;
@@ -31,7 +33,8 @@ class CpuMemoryEncoder final : public MemoryEncoder {
  private:
   // Encodes blocks of the document or, with an adapter, of one segment. Fills chunks[blocks], or
   // none.
-  void EncodeRun(std::span<const Block> blocks, std::span<model::EncodedChunk> chunks);
+  void EncodeRun(std::span<const Block> blocks, std::span<model::EncodedChunk> chunks,
+                 const ThreadPool::Pause& pause);
 
   const model::CpuModel& model_;
   ComputeThreads& threads_;

@@ -48,7 +48,7 @@ absl::Status DeviceMemoryEncoder::EncodeSegment(std::span<const Block> blocks,
 }
 
 absl::StatusOr<std::vector<model::EncodedChunk>> DeviceMemoryEncoder::Encode(
-    std::span<const Block> blocks) {
+    std::span<const Block> blocks, const ThreadPool::Pause& /*pause*/) {
   const model::ModelConfig& config = model_->config();
   std::vector<model::EncodedChunk> chunks;
   if (blocks.empty()) return chunks;

@@ -24,7 +24,8 @@ class DeviceMemoryEncoder final : public MemoryEncoder {
                       std::shared_ptr<HostAdapter> adapter, std::shared_ptr<kernels::Device> device,
                       const model::LocalPatterns& patterns);
 
-  absl::StatusOr<std::vector<model::EncodedChunk>> Encode(std::span<const Block> blocks) override;
+  absl::StatusOr<std::vector<model::EncodedChunk>> Encode(std::span<const Block> blocks,
+                                                          const ThreadPool::Pause& pause) override;
   int64_t bytes() const override { return state_.bytes(); }
   absl::StatusOr<std::string> SerializeLayer(int layer) const override {
     return state_.SerializeLayer(*device_, layer);

@@ -73,8 +73,9 @@ class JudgedEncoder final : public MemoryEncoder {
       : MemoryEncoder(TinyModelForTest()->config(), to->patterns()),
         to_(std::move(to)),
         judge_(std::move(judge)) {}
-  absl::StatusOr<std::vector<model::EncodedChunk>> Encode(std::span<const Block> blocks) override {
-    return judge_->Pass(Stage::kIngest, blocks.size(), to_->Encode(blocks));
+  absl::StatusOr<std::vector<model::EncodedChunk>> Encode(std::span<const Block> blocks,
+                                                          const ThreadPool::Pause& pause) override {
+    return judge_->Pass(Stage::kIngest, blocks.size(), to_->Encode(blocks, pause));
   }
   int64_t bytes() const override { return to_->bytes(); }
   absl::StatusOr<std::string> SerializeLayer(int layer) const override {

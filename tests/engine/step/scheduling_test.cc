@@ -68,14 +68,25 @@ class Latch {
 TEST(SchedulingTest, AStreamWaitsForAtMostOneIngestSlice) {
   TestOptions options = SmallOptions();
   options.ingest_slice_tokens = 4 * 63;
-  options.shared_slice_tokens = 2 * 63;
   options.commit_tokens = 1 << 20;
   auto engine = MakeEngine(options);
-  const std::string turns = TurnsBesideAStream(*engine, SampleTokens(100 * 2 * 63, 1));
+  const std::string turns = TurnsBesideAStream(*engine, SampleTokens(100 * 4 * 63, 1));
   EXPECT_THAT(turns, Not(HasSubstr("ii")));
   EXPECT_EQ(std::ranges::count(turns, 'i'), 100);
   // A landmark is a step without a token.
   EXPECT_GT(std::ranges::count(turns, 't'), 50);
+}
+
+TEST(SchedulingTest, StepsComeWithinASliceOfAnIngest) {
+  TestOptions options = SmallOptions();
+  options.ingest_slice_tokens = 100 * 63;
+  options.commit_tokens = 1 << 20;
+  auto engine = MakeEngine(options);
+  const std::string turns = TurnsBesideAStream(*engine, SampleTokens(3 * 100 * 63, 1));
+  EXPECT_EQ(std::ranges::count(turns, 'i'), 3);
+  // A slice has hundreds of items, each about as long as a step of the tiny model.
+  EXPECT_GT(std::ranges::count(turns, 'p'), 10) << turns;
+  EXPECT_THAT(turns, HasSubstr("pst")) << turns;
 }
 
 // An ingest whose slices take 20 ms each.
@@ -83,7 +94,7 @@ class SlowIngest final : public SliceSource {
  public:
   explicit SlowIngest(int slices) : left_(slices) {}
   bool HasSlice() override { return left_ > 0; }
-  void RunSlice(int64_t most_tokens) override {
+  void RunSlice(int64_t most_tokens, const ThreadPool::Pause&) override {
     const auto begin = std::chrono::steady_clock::now();
     if (end_.has_value()) shortest_pause = std::min(shortest_pause, begin - *end_);
     largest = std::max(largest, most_tokens);

@@ -18,8 +18,7 @@ TEST_P(AdapterTest, TurnsOfASessionAnswerAsOnePromptDoes) {
   for (const int64_t first_length : {5, 63, 100, 170}) {
     const SessionId session = *engine->OpenSession({.mounts = {"d"}});
     std::vector<int32_t> all = Tokens(first_length, 1);
-    GenerateRequest turn = TokensRequest(all, 9);
-    turn.session = session;
+    GenerateRequest turn = TurnRequest(session, all, 9);
     const Generated first = Generate(*engine, turn);
     ASSERT_THAT(first.status, IsOk());
     EXPECT_EQ(first.tokens, Generate(*engine, TokensRequest(all, 9, {"d"})).tokens);
@@ -27,8 +26,7 @@ TEST_P(AdapterTest, TurnsOfASessionAnswerAsOnePromptDoes) {
       all.insert(all.end(), first.tokens.begin(), first.tokens.end());
       const std::vector<int32_t> next = Tokens(next_length, 7);
       all.insert(all.end(), next.begin(), next.end());
-      turn = TokensRequest(next, 9);
-      turn.session = session;
+      turn = TurnRequest(session, next, 9);
       const Generated second = Generate(*engine, turn);
       ASSERT_THAT(second.status, IsOk());
       EXPECT_EQ(second.tokens, Generate(*engine, TokensRequest(all, 9, {"d"})).tokens)
@@ -103,16 +101,13 @@ TEST_P(AdapterTest, AnAnswerThatWasBrokenOffGoesOn) {
 TEST_P(AdapterTest, ATurnThatIsTooLateLeavesTheSessionWhole) {
   auto engine = MakeWithDocument();
   const SessionId session = *engine->OpenSession({.mounts = {"d"}});
-  GenerateRequest turn = TokensRequest(Tokens(200, 1), 9);
-  turn.session = session;
+  GenerateRequest turn = TurnRequest(session, Tokens(200, 1), 9);
   const Generated first = Generate(*engine, turn);
   ASSERT_THAT(first.status, IsOk());
-  GenerateRequest late = TokensRequest(Tokens(40, 2), 9);
-  late.session = session;
+  GenerateRequest late = TurnRequest(session, Tokens(40, 2), 9);
   late.deadline = absl::InfinitePast();
   EXPECT_THAT(Generate(*engine, late).status, StatusIs(absl::StatusCode::kDeadlineExceeded, ""));
-  turn = TokensRequest(Tokens(30, 5), 9);
-  turn.session = session;
+  turn = TurnRequest(session, Tokens(30, 5), 9);
   std::vector<int32_t> all = Tokens(200, 1);
   all.insert(all.end(), first.tokens.begin(), first.tokens.end());
   const std::vector<int32_t> next = Tokens(30, 5);

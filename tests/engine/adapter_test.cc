@@ -186,9 +186,7 @@ TEST_P(AdapterTest, ScoresWhatItWouldSay) {
   GenerateRequest asked = Ask(prompt);
   asked.logprobs = 1;
   const Generated generated = Generate(*engine, asked);
-  ScoreRequest request;
-  request.session_options.mounts = {"d"};
-  request.prompt.tokens = prompt;
+  ScoreRequest request = ScoreOf(prompt, {"d"});
   request.prompt.tokens.insert(request.prompt.tokens.end(), generated.tokens.begin(),
                                generated.tokens.end());
   request.flush_after = {std::ssize(prompt)};
@@ -198,9 +196,7 @@ TEST_P(AdapterTest, ScoresWhatItWouldSay) {
     EXPECT_EQ(scored->logprobs[prompt.size() + i], generated.logprobs[i].chosen.logprob) << i;
   }
   // The prompt's own tokens are the base's.
-  ScoreRequest plain;
-  plain.prompt.tokens = prompt;
-  const auto base = Score(*engine, plain);
+  const auto base = Score(*engine, ScoreOf(prompt));
   ASSERT_THAT(base, IsOk());
   for (size_t i = 0; i < prompt.size(); ++i) EXPECT_EQ(scored->logprobs[i], base->logprobs[i]) << i;
 }
@@ -209,9 +205,7 @@ TEST_P(AdapterTest, RetrieveFindsWhatAnAnswerWouldRead) {
   auto engine = MakeWithDocument();
   const std::vector<int32_t> prompt = golden_.Ids("prompt");
   const Generated generated = Generate(*engine, Ask(prompt));
-  RetrieveRequest request;
-  request.session_options.mounts = {"d"};
-  request.query.tokens = prompt;
+  RetrieveRequest request = RetrieveOf(prompt, {"d"});
   const auto same = Retrieve(*engine, request);
   ASSERT_THAT(same, IsOk());
   ASSERT_THAT(*same, SizeIs(1));

@@ -114,9 +114,7 @@ TEST_P(DrtPaperTest, TurnsOfASessionAreOneSequence) {
   SequenceLayout layout(model_->config());
   for (int turn = 0; turn < 4; ++turn) {
     const std::vector<int32_t> prompt = SampleTokens(20 + 50 * turn, 50 + turn);
-    GenerateRequest request = TokensRequest(prompt, 40 + turn * 23);
-    request.session = session;
-    const Generated generated = Generate(*engine, request);
+    const Generated generated = Generate(*engine, TurnRequest(session, prompt, 40 + turn * 23));
     ASSERT_TRUE(generated.status.ok()) << generated.status;
     layout.Add(prompt);
     layout.Flush();
@@ -139,9 +137,7 @@ TEST_P(DrtPaperTest, ScoresAreThoseOfTheWholeSequence) {
     ASSERT_TRUE(IngestTokens(*engine, "doc", document).ok());
     std::vector<std::promise<absl::StatusOr<ScoreResult>>> results(flushes.size());
     for (size_t i = 0; i < flushes.size(); ++i) {
-      ScoreRequest request;
-      request.session_options.mounts = {"doc"};
-      request.prompt.tokens = tokens;
+      ScoreRequest request = ScoreOf(tokens, {"doc"});
       request.flush_after = flushes[i];
       engine->Score(request, [&results, i](auto result) { results[i].set_value(result); });
     }
@@ -214,9 +210,7 @@ TEST_P(DrtPaperTest, RetrieveGivesWhatTheLandmarkAfterTheQueryFinds) {
   ASSERT_TRUE(IngestTokens(*engine, "doc", SampleTokens(2000, 3)).ok());
   for (const int64_t length : {5, 63, 64, 100}) {  // with and without a flush to place it
     SCOPED_TRACE(length);
-    RetrieveRequest request;
-    request.session_options.mounts = {"doc"};
-    request.query.tokens = SampleTokens(length, 4);
+    RetrieveRequest request = RetrieveOf(SampleTokens(length, 4), {"doc"});
     const auto lists = Retrieve(*engine, request);
     ASSERT_TRUE(lists.ok()) << lists.status();
     const Generated generated = Generate(*engine, TokensRequest(request.query.tokens, 1, {"doc"}));
@@ -251,12 +245,10 @@ TEST_P(DrtPaperTest, AnEmptyPromptNeedsARowToPredictFrom) {
     EXPECT_EQ(Generate(*engine, TokensRequest({}, 3)).status.code(), expected);
   }
   const SessionId session = *engine->OpenSession({});
-  GenerateRequest request = TokensRequest(SampleTokens(10, 1), 0);
-  request.session = session;
+  GenerateRequest request = TurnRequest(session, SampleTokens(10, 1), 0);
   request.flush = false;
   ASSERT_TRUE(Generate(*engine, request).status.ok());
-  request = TokensRequest({}, 3);
-  request.session = session;
+  request = TurnRequest(session, {}, 3);
   EXPECT_EQ(Generate(*engine, request).status.code(), expected);
   if (at_start) return;
   // What was refused left the session as it was.

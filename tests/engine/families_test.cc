@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "tests/engine/session/prefix_testing.h"
 #include "tests/kernels/device/test_device.h"
+#include "tests/support/status_matchers.h"
 
 namespace recollect::engine {
 namespace {
@@ -38,9 +39,7 @@ TEST_P(FamiliesEngineTest, TurnsOfASessionAreOneSequence) {
   std::vector<int32_t> past;
   for (int turn = 0; turn < 3; ++turn) {
     const std::vector<int32_t> prompt = SampleTokens(50 + 87 * turn, 20 + turn);
-    GenerateRequest request = TokensRequest(prompt, 23);
-    request.session = id;
-    const Generated generated = Generate(*engine, request);
+    const Generated generated = Generate(*engine, TurnRequest(id, prompt, 23));
     ASSERT_TRUE(generated.status.ok()) << generated.status;
     past.insert(past.end(), prompt.begin(), prompt.end());
     ExpectGreedy(past, generated.tokens, model_->config().local);
@@ -105,9 +104,8 @@ TEST_P(FamiliesEngineTest, StatesStayInTheirBudget) {
   options.state_budget_bytes = 200 << 10;
   options.prefill_slice_tokens = 64;
   auto engine = Make(options);
-  const absl::Status status = Generate(*engine, TokensRequest(SampleTokens(8000, 2), 1)).status;
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("the budget is 204800"));
+  EXPECT_THAT(Generate(*engine, TokensRequest(SampleTokens(8000, 2), 1)).status,
+              StatusIs(absl::StatusCode::kResourceExhausted, "the budget is 204800"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, FamiliesEngineTest,

@@ -71,9 +71,8 @@ TEST_P(LlamaEngineTest, AGenerationEndsWithTheContext) {
   EXPECT_THAT(Generate(*engine, TokensRequest(Tokens(kContext), 1)).status, IsOk());
   EXPECT_THAT(Generate(*engine, TokensRequest(Tokens(kContext + 1), 1)).status,
               StatusIs(kInvalid, "context: 129 tokens after 0, at most 128 in all"));
-  ScoreRequest score;
-  score.prompt.tokens = Tokens(kContext + 1);
-  EXPECT_THAT(Score(*engine, score), StatusIs(kInvalid, "at most 128 in all"));
+  EXPECT_THAT(Score(*engine, ScoreOf(Tokens(kContext + 1))),
+              StatusIs(kInvalid, "at most 128 in all"));
 }
 
 TEST_P(LlamaEngineTest, TurnsOfASessionShareItsContext) {
@@ -81,16 +80,13 @@ TEST_P(LlamaEngineTest, TurnsOfASessionShareItsContext) {
   SessionOptions options;
   options.context = 50;
   const SessionId id = *engine->OpenSession(options);
-  GenerateRequest turn = TokensRequest(Tokens(30), 10);
-  turn.session = id;
+  GenerateRequest turn = TurnRequest(id, Tokens(30), 10);
   ASSERT_THAT(Generate(*engine, turn).status, IsOk());
   // 39 positions, and the token that was sampled last.
-  turn = TokensRequest(Tokens(11), 10);
-  turn.session = id;
+  turn = TurnRequest(id, Tokens(11), 10);
   EXPECT_THAT(Generate(*engine, turn).status,
               StatusIs(kInvalid, "context: 12 tokens after 39, at most 50 in all"));
-  turn = TokensRequest(Tokens(10), 10);
-  turn.session = id;
+  turn = TurnRequest(id, Tokens(10), 10);
   const Generated last = Generate(*engine, turn);
   ASSERT_THAT(last.status, IsOk());
   EXPECT_EQ(last.tokens.size(), 1u);

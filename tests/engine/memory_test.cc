@@ -8,7 +8,6 @@
 #include <future>
 #include <new>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -67,21 +66,14 @@ class EngineMemoryTest : public ::testing::Test {
     const auto alone = std::make_shared<Collector>();
     engine_->Generate(TokensRequest(SampleTokens(300, 30), 40, {"doc"}), alone);
     auto score = std::async(std::launch::async, [&] {
-      ScoreRequest request;
-      request.prompt.tokens = SampleTokens(200, 31);
-      return Score(*engine_, request).status();
+      return Score(*engine_, ScoreOf(SampleTokens(200, 31))).status();
     });
     auto retrieve = std::async(std::launch::async, [&] {
-      RetrieveRequest request;
-      request.session_options.mounts = {"doc"};
-      request.query.tokens = SampleTokens(100, 32);
-      return Retrieve(*engine_, request).status();
+      return Retrieve(*engine_, RetrieveOf(SampleTokens(100, 32), {"doc"})).status();
     });
     const auto session = OrExhausted("", [&] { return engine_->OpenSession({.mounts = {"doc"}}); });
     if (session.ok()) {
-      GenerateRequest request = TokensRequest(SampleTokens(150, 33), 20);
-      request.session = *session;
-      outcome.continued = Generate(*engine_, request);
+      outcome.continued = Generate(*engine_, TurnRequest(*session, SampleTokens(150, 33), 20));
       outcome.statuses.push_back(outcome.continued.status);
       outcome.statuses.push_back(engine_->CloseSession(*session));
     } else {

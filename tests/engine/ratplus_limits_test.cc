@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "tests/engine/ratplus_testing.h"
 #include "tests/support/eventually.h"
+#include "tests/support/status_matchers.h"
 
 namespace recollect::engine {
 namespace {
@@ -43,9 +44,7 @@ TEST_F(RatPlusEngineTest, RetrievalIsRefusedNamingTheFamily) {
   SessionOptions random;
   random.random_chunks = true;
   expect_family(engine->OpenSession(random).status(), "random_chunks");
-  RetrieveRequest retrieve;
-  retrieve.query.tokens = {5};
-  expect_family(Retrieve(*engine, retrieve).status(), "");
+  expect_family(Retrieve(*engine, RetrieveOf({5})).status(), "");
   EmbedRequest embed;
   embed.text.tokens = {5};
   expect_family(Embed(*engine, embed).status(), "");
@@ -82,12 +81,9 @@ TEST_F(RatPlusEngineTest, StatesStayInTheirBudget) {
   SessionOptions dense;
   dense.dilation = 1;
   const SessionId id = *engine->OpenSession(dense);
-  GenerateRequest turn = TokensRequest(SampleTokens(2000, 2), 0);
-  turn.session = id;
-  const absl::Status status = Generate(*engine, turn).status;
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr(absl::StrCat("the budget is ", options.state_budget_bytes)));
+  const absl::Status status = Generate(*engine, TurnRequest(id, SampleTokens(2000, 2), 0)).status;
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted,
+                               absl::StrCat("the budget is ", options.state_budget_bytes)));
   const EngineStats stats = engine->stats();
   EXPECT_GT(stats.state_bytes, 0);
   EXPECT_EQ(stats.state_budget_bytes, options.state_budget_bytes);
@@ -112,9 +108,7 @@ TEST_F(RatPlusEngineTest, WithASpanAStateStopsGrowing) {
   for (const uint64_t seed : {1, 2}) {
     const std::vector<int32_t> prompt = SampleTokens(1500, seed);
     past.insert(past.end(), prompt.begin(), prompt.end());
-    GenerateRequest request = TokensRequest(prompt, 20);
-    request.session = id;
-    const Generated generated = Generate(*engine, request);
+    const Generated generated = Generate(*engine, TurnRequest(id, prompt, 20));
     ASSERT_TRUE(generated.status.ok()) << generated.status;
     ExpectGreedy(past, generated.tokens, config.local);
     past.insert(past.end(), generated.tokens.begin(), generated.tokens.end());

@@ -131,9 +131,7 @@ TEST_F(RatPlusEngineTest, TurnsOfASessionAreOneSequence) {
   std::vector<int32_t> past;
   for (int turn = 0; turn < 4; ++turn) {
     const std::vector<int32_t> prompt = SampleTokens(50 + 17 * turn, 20 + turn);
-    GenerateRequest request = TokensRequest(prompt, 23);
-    request.session = id;
-    const Generated generated = Generate(*engine, request);
+    const Generated generated = Generate(*engine, TurnRequest(id, prompt, 23));
     ASSERT_TRUE(generated.status.ok()) << generated.status;
     past.insert(past.end(), prompt.begin(), prompt.end());
     ExpectGreedy(past, generated.tokens, default_.With(&model::LocalPattern::dilation, 4));
@@ -142,8 +140,7 @@ TEST_F(RatPlusEngineTest, TurnsOfASessionAreOneSequence) {
   // The token that was sampled last has not been read.
   EXPECT_EQ(engine->GetSession(id)->positions, static_cast<int64_t>(past.size()) - 1);
   EXPECT_EQ(engine->GetSession(id)->own_chunks, 0);
-  GenerateRequest other = TokensRequest({5}, 1);
-  other.session = id;
+  GenerateRequest other = TurnRequest(id, {5}, 1);
   other.session_options.window = 8;
   EXPECT_EQ(Generate(*engine, other).status.code(), absl::StatusCode::kInvalidArgument);
 }
@@ -203,8 +200,7 @@ TEST_F(RatPlusEngineTest, PatternsByLayerAndHeadAreTheDefaultOfTheirCheckpoint) 
 TEST_F(RatPlusEngineTest, ScoresAreThoseOfTheWholeSequence) {
   auto engine = Make();
   const std::vector<int32_t> tokens = SampleTokens(300, 7);
-  ScoreRequest request;
-  request.prompt.tokens = tokens;
+  ScoreRequest request = ScoreOf(tokens);
   request.flush_after = {10, 100};  // without effect
   const auto result = Score(*engine, request);
   ASSERT_TRUE(result.ok()) << result.status();

@@ -9,13 +9,13 @@
 
 #include "tests/engine/backend/device_backend_checks.h"
 #include "tests/kernels/device/host_device.h"
+#include "tests/support/status_matchers.h"
 #include "tests/support/tiny_model.h"
 
 namespace recollect::engine {
 namespace {
 
 using kernels::HostDevice;
-using ::testing::HasSubstr;
 
 TEST(DeviceBackendTest, TheEngineGeneratesTheSameAsOnTheCpu) {
   backend_checks::TheEngineGeneratesTheSameAsOnTheCpu(std::make_shared<HostDevice>());
@@ -131,8 +131,8 @@ TEST(DeviceBackendTest, OutOfMemoryEndsWhatNeededItAndTheEngineGoesOn) {
   engine->tiers_for_test().Drop();
   device->LimitBytes(0);  // what is there stays, and what goes makes no room
   const Generated full = Generate(*engine, backend_checks::Ask());
-  EXPECT_EQ(full.status.code(), absl::StatusCode::kResourceExhausted) << full.status;
-  EXPECT_THAT(std::string(full.status.message()), HasSubstr("bytes of device memory"));
+  EXPECT_THAT(full.status,
+              StatusIs(absl::StatusCode::kResourceExhausted, "bytes of device memory"));
   EXPECT_EQ(IngestTokens(*engine, "c", SampleTokens(900, 5)).status().code(),
             absl::StatusCode::kResourceExhausted);
   device->LimitBytes(int64_t{1} << 30);
@@ -160,9 +160,8 @@ TEST(DeviceBackendTest, AChoiceOfTooManyBlocksIsRefused) {
   const model::LocalPatterns blocks = TinyModelForTest()->config().local.WithBlocks({.count = 258});
   for (const absl::Status& status :
        {backend->NewSequence(blocks).status(), backend->NewEncoder(blocks).status()}) {
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(status.message()),
-                HasSubstr("top_k_blocks is 258, layers on a device allow 257"));
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument,
+                                 "top_k_blocks is 258, layers on a device allow 257"));
   }
 }
 
@@ -174,9 +173,9 @@ TEST(DeviceBackendTest, AModelThatNoDeviceRunsIsRefused) {
   const auto model = model::CpuModel::Load(directory);
   ASSERT_TRUE(model.ok()) << model.status();
   const auto backend = DeviceBackend::Create(std::make_shared<HostDevice>(), **model);
-  EXPECT_EQ(backend.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(backend.status().message()),
-              HasSubstr("family drt on a device: heads of 130 channels, at most 128"));
+  EXPECT_THAT(backend.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "family drt on a device: heads of 130 channels, at most 128"));
 }
 
 // Tile attention has all heads of a key-value head in one tile.
@@ -186,10 +185,9 @@ TEST(DeviceBackendTest, TooManyHeadsOverOneAreRefusedInBf16) {
   config.kv_heads = 1;
   config.head_dim = 8;
   EXPECT_EQ(model::CheckDeviceConfig(config, DType::kFloat32), absl::OkStatus());
-  const absl::Status refused = model::CheckDeviceConfig(config, DType::kBf16);
-  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(refused.message()),
-              HasSubstr("72 heads over each key-value head, at most 64"));
+  EXPECT_THAT(model::CheckDeviceConfig(config, DType::kBf16),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "72 heads over each key-value head, at most 64"));
 }
 
 // ALiBi, landmarks at the end of their blocks that read what the one before them retrieved.

@@ -1,7 +1,6 @@
 // A pretrained model with its layers on a device, which is the host, running the thread blocks of
 // the CUDA operations: the tokens, scores and passages of the CPU, alone and beside others.
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -60,8 +59,7 @@ TEST_F(DeviceLlamaTest, TokensAndScoresAreThoseOfTheCpu) {
     ASSERT_EQ(expected.tokens.size(), 40u);
     EXPECT_EQ(Generate(*engine, request).tokens, expected.tokens);
   }
-  ScoreRequest request;
-  request.prompt.tokens = SampleTokens(200, 3);
+  ScoreRequest request = ScoreOf(SampleTokens(200, 3));
   const auto expected = Score(*cpu, request), actual = Score(*engine, request);
   ASSERT_THAT(expected, IsOk());
   ASSERT_THAT(actual, IsOk());

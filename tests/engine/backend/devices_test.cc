@@ -11,6 +11,7 @@
 #include "kernels/gemm/gemm.h"
 #include "tests/engine/engine_testing.h"
 #include "tests/kernels/device/host_device.h"
+#include "tests/support/status_matchers.h"
 #include "tests/support/tiny_adapter.h"
 #include "tests/support/tiny_llama.h"
 #include "tests/support/tiny_model.h"
@@ -109,10 +110,9 @@ TEST_F(DevicesTest, LayersThatNoDeviceTakesRunHere) {
 
   model::ModelConfig prefixes = TinyRatPlusConfig();
   prefixes.head_dim = 130;
-  const absl::Status refused =
-      LoadModelOn(device_, Write("wide_prefixes", prefixes), std::nullopt).status();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("heads of 130 channels, at most 128"));
+  EXPECT_THAT(
+      LoadModelOn(device_, Write("wide_prefixes", prefixes), std::nullopt).status(),
+      StatusIs(absl::StatusCode::kFailedPrecondition, "heads of 130 channels, at most 128"));
 }
 
 // A GGUF file in blocks: its numbers in bf16, or in fp32 with the tokens of this CPU.
@@ -173,9 +173,8 @@ TEST_F(DevicesTest, ErrorsNameTheModelOrTheDevice) {
   const std::string directory = Write("tiny", TinyConfig());
   EXPECT_EQ(LoadModel("gpu", directory, std::nullopt).status().code(),
             absl::StatusCode::kInvalidArgument);
-  const absl::Status threads = LoadModelOn(nullptr, directory, std::nullopt, -1).status();
-  EXPECT_EQ(threads.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(threads.message()), HasSubstr("threads: -1, expected at least 0"));
+  EXPECT_THAT(LoadModelOn(nullptr, directory, std::nullopt, -1).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, "threads: -1, expected at least 0"));
   device_->LimitBytes(1000);
   EXPECT_EQ(LoadModelOn(device_, directory, std::nullopt).status().code(),
             absl::StatusCode::kResourceExhausted);

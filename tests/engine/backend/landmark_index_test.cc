@@ -16,6 +16,7 @@
 #include "engine/backend/landmark_lists.h"
 #include "tests/engine/backend/landmark_index_checks.h"
 #include "tests/kernels/device/host_device.h"
+#include "tests/support/status_matchers.h"
 
 namespace recollect::engine {
 namespace {
@@ -26,7 +27,6 @@ using landmark_checks::On;
 using landmark_checks::WithDocuments;
 using ::testing::ElementsAre;
 using ::testing::Ge;
-using ::testing::HasSubstr;
 
 TEST(LandmarkIndexTest, FindsWhatTheCpuFinds) {
   const auto device = std::make_shared<HostDevice>();
@@ -304,8 +304,8 @@ TEST(LandmarkIndexTest, FullAndLostDevicesAreStatusesAndTheEngineGoesOn) {
   const auto engine = WithDocuments(On(faulty));
   faulty->full = true;
   const absl::Status full = engine->OpenSession({.mounts = {"a"}}).status();
-  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(full.message()), HasSubstr("document \"a\": 640 bytes of device memory"));
+  EXPECT_THAT(full, StatusIs(absl::StatusCode::kResourceExhausted,
+                             "document \"a\": 640 bytes of device memory"));
   EXPECT_EQ(engine->stats().landmark_bytes, 0);
   faulty->full = false;
 

@@ -106,8 +106,7 @@ TEST_F(DataDirectoryTest, TheShippedModelAnswersOrNamesBothFingerprints) {
   }
   // Another checkpoint is shipped by now: its documents have to be read again.
   const auto mounted = engine->OpenSession({.mounts = {"text"}});
-  EXPECT_EQ(mounted.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(mounted.status().message()), HasSubstr(fingerprint));
+  EXPECT_THAT(mounted.status(), StatusIs(absl::StatusCode::kFailedPrecondition, fingerprint));
   EXPECT_THAT(std::string(mounted.status().message()), HasSubstr(info->fingerprint));
 }
 

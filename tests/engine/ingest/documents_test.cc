@@ -1,12 +1,11 @@
 // Mounts, budgets, deletion, damaged records.
 #include <atomic>
-#include <set>
 
-#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/engine_testing.h"
 #include "tests/support/eventually.h"
+#include "tests/support/status_matchers.h"
 #include "tests/support/tiny_model.h"
 
 namespace recollect::engine {
@@ -98,8 +97,7 @@ TEST(DocumentsTest, LandmarkBudgetNamesBothSizesAndForgetsUnmountedKeys) {
   ASSERT_TRUE(a.ok());
   EXPECT_EQ(f.engine->stats().landmark_bytes, 10 * key_bytes);
   const absl::Status full = f.engine->OpenSession({.mounts = {"b"}}).status();
-  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(full.message()), HasSubstr(std::to_string(10 * key_bytes)));
+  EXPECT_THAT(full, StatusIs(absl::StatusCode::kResourceExhausted, std::to_string(10 * key_bytes)));
   EXPECT_THAT(std::string(full.message()), HasSubstr(std::to_string(12 * key_bytes)));
   const auto shared = f.engine->OpenSession({.mounts = {"a"}});
   ASSERT_TRUE(shared.ok());
@@ -202,8 +200,7 @@ TEST(DocumentsTest, AFullDiskEndsTheIngestAndCanBeResumed) {
   const std::string text = SampleText(20000, 4);
   f.store->full = true;
   const absl::Status full = Ingest(*f.engine, "doc", text).status();
-  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(full.message()), HasSubstr("the disk is full"));
+  EXPECT_THAT(full, StatusIs(absl::StatusCode::kResourceExhausted, "the disk is full"));
   f.store->full = false;
   EXPECT_TRUE(Ingest(*f.engine, "doc", text).ok());
 }

@@ -68,9 +68,7 @@ TestOptions Indexed(std::shared_ptr<ListMaker> lists = Faiss()) {
 
 // So many hits that all keys are scored: what an exact search finds, by way of the lists.
 std::vector<Retrieval> AllHits(Engine& engine, const std::vector<std::string>& mounts) {
-  RetrieveRequest request;
-  request.session_options.mounts = mounts;
-  request.query.tokens = SampleTokens(40, 3);
+  RetrieveRequest request = RetrieveOf(SampleTokens(40, 3), mounts);
   request.k = 30;
   const auto found = Retrieve(engine, request);
   EXPECT_THAT(found, IsOk());

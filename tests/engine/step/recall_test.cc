@@ -60,9 +60,7 @@ struct Told {
 Told Tell(Engine& engine, const model::Model& model, std::vector<std::string> mounts) {
   const std::vector<int32_t> question = *model.tokenizer()->Encode(kQuestion);
   const std::vector<int32_t> answer = *model.tokenizer()->Encode(kAnswer);
-  ScoreRequest score;
-  score.session_options.mounts = mounts;
-  score.prompt.tokens = question;
+  ScoreRequest score = ScoreOf(question, mounts);
   score.prompt.tokens.insert(score.prompt.tokens.end(), answer.begin(), answer.end());
   score.flush_after = {static_cast<int64_t>(question.size())};
   const absl::StatusOr<ScoreResult> scored = Score(engine, score);

@@ -6,7 +6,6 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "base/status.h"
 
 namespace recollect::access {
 namespace {

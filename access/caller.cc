@@ -1,7 +1,5 @@
 #include "access/caller.h"
 
-#include <algorithm>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 

@@ -6,7 +6,6 @@
 #include <array>
 #include <cerrno>
 #include <limits>
-#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"

@@ -92,10 +92,6 @@ int Main(int argc, char** argv) {
   // Before anything is parsed, or not at all.
   const bool json = OnCommandLine(argc, argv, "--json");
   absl::StatusOr<std::vector<std::string>> arguments = Arguments(app, argc, argv);
-  if (absl::IsUnimplemented(arguments.status())) {
-    Report(arguments.status(), json);
-    return kExitUsage;
-  }
   if (!arguments.ok()) return ReportUsage(std::string(arguments.status().message()), json);
   std::reverse(arguments->begin(), arguments->end());  // as the parser takes them
   try {

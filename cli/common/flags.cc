@@ -1,7 +1,6 @@
 #include "cli/common/flags.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -24,11 +23,8 @@ namespace {
 constexpr char kEngineGroup[] = "Engine (serve, or without a server)";
 
 std::string EnvironmentName(const std::string& option) {
-  std::string name = "RECOLLECT_";
-  for (const char c : option) {
-    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  }
-  return name;
+  return absl::StrCat("RECOLLECT_",
+                      absl::AsciiStrToUpper(absl::StrReplaceAll(option, {{"-", "_"}})));
 }
 
 bool InEnvironment(const std::string& option) {

@@ -8,6 +8,7 @@
 #define RECOLLECT_CLI_COMMON_FLAGS_H_
 
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "CLI/App.hpp"
@@ -44,14 +45,6 @@ CLI::Option* AddIds(CLI::App& verb, std::vector<std::string>& ids);
 // INVALID_ARGUMENT: an id that is not UTF-8.
 absl::StatusOr<std::vector<std::string>> GivenIds(const std::vector<std::string>& ids);
 
-// An option whose value goes to a setter of a message; where it is not given nothing is set.
-template <typename Message, typename T>
-CLI::Option* AddOption(CLI::App& verb, const std::string& name, Message& message,
-                       void (Message::*set)(T), const std::string& help) {
-  return verb.add_option_function<T>(
-      name, [&message, set](const T& value) { (message.*set)(value); }, help);
-}
-
 // For check(): a number that fits in T. CLI11 would wrap or clamp it.
 template <typename T>
 CLI::Validator Fits() {
@@ -62,6 +55,16 @@ CLI::Validator Fits() {
         return absl::StrCat("'", text, "' is no whole number, or out of range");
       },
       "");
+}
+
+// An option whose value goes to a setter of a message; where it is not given nothing is set.
+template <typename Message, typename T>
+CLI::Option* AddOption(CLI::App& verb, const std::string& name, Message& message,
+                       void (Message::*set)(T), const std::string& help) {
+  CLI::Option* const option = verb.add_option_function<T>(
+      name, [&message, set](const T& value) { (message.*set)(value); }, help);
+  if constexpr (std::is_integral_v<T>) option->check(Fits<T>());
+  return option;
 }
 
 // For transform(): a seed, of which a negative one stands for its bits, as over HTTP.

@@ -2,7 +2,6 @@
 
 #include <sys/stat.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -170,15 +169,6 @@ std::string NameOf(const std::string& path) {
 }
 
 }  // namespace
-
-absl::StatusOr<std::string> DefaultDataDir() {
-  const char* data_home = std::getenv("XDG_DATA_HOME");
-  if (data_home != nullptr && data_home[0] != '\0') return absl::StrCat(data_home, "/recollect");
-  const char* home = std::getenv("HOME");
-  if (home != nullptr && home[0] != '\0') return absl::StrCat(home, "/.local/share/recollect");
-  return absl::FailedPreconditionError(
-      "neither HOME nor XDG_DATA_HOME is set; name a directory with --data-dir");
-}
 
 absl::StatusOr<Host> CreateHost(const HostOptions& options) {
   std::error_code error;

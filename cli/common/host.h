@@ -17,7 +17,8 @@ struct HostOptions {
   // Whether the model becomes the data directory's also where that has another: of a server and of
   // a refresh, and of no other single command.
   bool keeps_model = false;
-  std::string data_dir;   // empty: DefaultDataDir; ":memory:": keeps nothing on disk
+  std::string
+      data_dir;  // empty: DefaultDataDir (cli/common/models.h); ":memory:": keeps nothing on disk
   std::string store;      // "rados:POOL[/NAMESPACE]", instead of a data directory; or empty
   std::string ceph_conf;  // of its cluster; empty: librados's default, like the next
   std::string ceph_user = "admin";
@@ -44,10 +45,6 @@ struct Host {
 // Errors of FindModel, LoadModel, OpenRocksStore, OpenRadosStore and Engine::Create, with the
 // directory that they concern.
 absl::StatusOr<Host> CreateHost(const HostOptions& options);
-
-// $XDG_DATA_HOME/recollect, or ~/.local/share/recollect. FAILED_PRECONDITION: neither XDG_DATA_HOME
-// nor HOME is set.
-absl::StatusOr<std::string> DefaultDataDir();
 
 }  // namespace recollect::cli
 

@@ -19,7 +19,6 @@
 #include "base/io/file.h"
 #include "base/sha256.h"
 #include "base/status.h"
-#include "cli/common/host.h"
 #include "cli/common/models.h"
 #include "model/gguf_parts.h"
 

@@ -64,14 +64,17 @@ const char* Variable(const char* name) {
 
 }  // namespace
 
+absl::StatusOr<std::string> DefaultDataDir() {
+  if (const char* const data = Variable("XDG_DATA_HOME")) return absl::StrCat(data, "/recollect");
+  if (const char* const home = Variable("HOME"))
+    return absl::StrCat(home, "/.local/share/recollect");
+  return absl::FailedPreconditionError(
+      "neither HOME nor XDG_DATA_HOME is set; name a directory with --data-dir");
+}
+
 absl::StatusOr<std::string> ModelsDir() {
   if (const char* const dir = Variable("RECOLLECT_MODELS_DIR")) return dir;
-  if (const char* const data = Variable("XDG_DATA_HOME")) {
-    return absl::StrCat(data, "/recollect/models");
-  }
-  if (const char* const home = Variable("HOME")) {
-    return absl::StrCat(home, "/.local/share/recollect/models");
-  }
+  if (const auto data = DefaultDataDir(); data.ok()) return absl::StrCat(*data, "/models");
   return absl::FailedPreconditionError(
       "none of RECOLLECT_MODELS_DIR, XDG_DATA_HOME and HOME is set: there is no folder of models");
 }

@@ -10,9 +10,11 @@
 
 namespace recollect::cli {
 
-// The folder of models that were added: $RECOLLECT_MODELS_DIR, else
-// $XDG_DATA_HOME/recollect/models, else ~/.local/share/recollect/models. FAILED_PRECONDITION: none
-// of these variables is set.
+// $XDG_DATA_HOME/recollect, or ~/.local/share/recollect. FAILED_PRECONDITION: neither XDG_DATA_HOME
+// nor HOME is set.
+absl::StatusOr<std::string> DefaultDataDir();
+// The folder of models that were added: $RECOLLECT_MODELS_DIR, else `models` in the default data
+// directory. FAILED_PRECONDITION: none of these variables is set.
 absl::StatusOr<std::string> ModelsDir();
 
 // Returns the path of the model that `name` stands for: `name` itself, if that path exists; else a

@@ -1,11 +1,7 @@
 #include "cli/common/options.h"
 
 #include <cctype>
-#include <cerrno>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <memory>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -13,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/io/file.h"
 #include "base/status.h"
+#include "cli/common/text_source.h"
 #include "model/text/tokenizer.h"
 
 namespace recollect::cli {
@@ -62,21 +59,14 @@ absl::StatusOr<std::string> ReadTlsCa(const Options& options) {
 }
 
 absl::StatusOr<std::string> ReadInput(const std::string& path) {
-  struct Close {
-    void operator()(std::FILE* file) const {
-      if (file != stdin) std::fclose(file);
-    }
-  };
-  const std::unique_ptr<std::FILE, Close> file(path == "-" ? stdin
-                                                           : std::fopen(path.c_str(), "rb"));
-  if (file == nullptr) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
+  constexpr int64_t kPartBytes = 1 << 16;
+  ASSIGN_OR_RETURN(const auto source, TextSource::Open(path));
   std::string text;
-  char buffer[1 << 16];
-  size_t n;
-  while ((n = std::fread(buffer, 1, sizeof(buffer), file.get())) > 0) text.append(buffer, n);
-  if (std::ferror(file.get()))
-    return absl::InvalidArgumentError(absl::StrCat(path, ": ", std::strerror(errno)));
-  return text;
+  while (true) {
+    ASSIGN_OR_RETURN(const std::string part, source->Read(std::ssize(text), kPartBytes));
+    if (part.empty()) return text;
+    text += part;
+  }
 }
 
 }  // namespace recollect::cli

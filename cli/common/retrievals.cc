@@ -5,6 +5,8 @@
 #include <string_view>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "cli/common/json.h"
 #include "model/text/printable.h"
 #include "service/codec/codec.h"
@@ -16,15 +18,8 @@ constexpr int64_t kExcerptBytes = 160;
 
 // One line of whole characters of it: white space becomes single spaces.
 std::string Excerpt(const std::string& text) {
-  std::string line;
-  for (const char c : text) {
-    const bool space = c == '\n' || c == '\r' || c == '\t' || c == ' ';
-    if (!space) {
-      line += c;
-    } else if (!line.empty() && line.back() != ' ') {
-      line += ' ';
-    }
-  }
+  const std::string line =
+      absl::StrJoin(absl::StrSplit(text, absl::ByAnyChar(" \t\r\n"), absl::SkipEmpty()), " ");
   return model::EscapeInvisible(
       service::ValidUtf8(std::string_view(line).substr(0, kExcerptBytes)));
 }

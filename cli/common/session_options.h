@@ -1,4 +1,4 @@
-// Options of the verbs that run a session or ingest a prefix: pattern, mounts and prompt.
+// Options of the verbs that run a session or ingest a prefix: pattern, mounts, prompt and answer.
 #ifndef RECOLLECT_CLI_COMMON_SESSION_OPTIONS_H_
 #define RECOLLECT_CLI_COMMON_SESSION_OPTIONS_H_
 
@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "cli/common/flags.h"
-#include "recollect/v1/documents.pb.h"
+#include "recollect/v1/generation.pb.h"
 
 namespace recollect::cli {
 
@@ -25,6 +25,11 @@ void AddSessionFlags(CLI::App& verb, SessionFlags& flags);
 // INVALID_ARGUMENT: a mount is not UTF-8, a condition is none, or a pattern is neither a number nor
 // a list of numbers.
 absl::StatusOr<v1::SessionOptions> ToSessionOptions(const SessionFlags& flags);
+
+// Adds the flags of the verbs that generate: how tokens are chosen, and when an answer ends. The
+// values go to `request`, which must outlive the parsing; those not given stay unset, and the
+// defaults shown are then the service's.
+void AddAnswerFlags(CLI::App& verb, v1::GenerateRequest& request);
 
 // The values of `flag` TEXT and `flag`-file FILE, of which one is given.
 struct PromptFlags {

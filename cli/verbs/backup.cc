@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "base/status.h"
@@ -76,7 +75,7 @@ absl::StatusOr<v1::ListBackupsResponse> ListAll(const Options& common) {
   return all;
 }
 
-absl::Status ListBackups(const Options& common) {
+absl::Status ListBackups(const Options& common, const BackupOptions&) {
   ASSIGN_OR_RETURN(const v1::ListBackupsResponse response, ListAll(common));
   Json all = Json::array();
   for (const v1::Backup& backup : response.backups()) {
@@ -103,46 +102,35 @@ absl::Status Restore(const Options& common, const BackupOptions& options) {
 }  // namespace
 
 void AddBackup(CLI::App& app, Command& command) {
-  CLI::App* backup = app.add_subcommand("backup", "Make, list, verify and restore backups");
-  backup->require_subcommand(1);
+  VerbGroup group(app, command, "backup", "Make, list, verify and restore backups");
   auto options = std::make_shared<BackupOptions>();
-  const auto add = [&](const char* name, const char* what, const char* example, auto run) {
-    CLI::App* verb = backup->add_subcommand(name, what);
+  const auto add = [&](const char* name, const char* what, const std::vector<std::string>& examples,
+                       absl::Status (*run)(const Options&, const BackupOptions&)) {
+    CLI::App* verb = group.Add(name, what, examples, options, run);
     AddBackupDir(*verb, command.options);
-    verb->footer(absl::StrCat("\nExample:\n  recollect backup ", example, "\n", kCommonHelp));
-    verb->callback([&command, run] { command.run = run; });
     return verb;
   };
   const auto add_number = [&](CLI::App* verb) {
     verb->add_option("NUMBER", options->number, "Backup (default: the latest)")
         ->check(Fits<uint32_t>());
   };
-  CLI::App* create =
-      add("create", "Make a backup; with --server, in the directory that server was started with",
-          "create --server 127.0.0.1:50051 --keep 7",
-          [&command, options] { return Create(command.options, *options); });
+  CLI::App* create = add(
+      "create", "Make a backup; with --server, in the directory that server was started with",
+      {"serve --backup-dir /backup/recollect &", "backup create --server 127.0.0.1:50051 --keep 7"},
+      &Create);
   AddOption(*create, "--keep", options->create, &v1::CreateBackupRequest::set_keep,
-            "Afterwards remove all but the latest so many (default: none is removed)")
-      ->check(Fits<uint32_t>());
+            "Afterwards remove all but the latest so many (default: none is removed)");
   add("list", "All backups of a directory, or of a server's, oldest first",
-      "list --backup-dir /backup/recollect", [&command] { return ListBackups(command.options); });
+      {"backup list --backup-dir /backup/recollect"}, &ListBackups);
   add_number(add("verify", "Compare the checksums of all files of a backup",
-                 "verify 3 --backup-dir /backup/recollect",
-                 [&command, options] { return Verify(command.options, *options); }));
-  CLI::App* restore = add("restore", "Restore a backup into a directory that is not there yet",
-                          "restore 3 --backup-dir /backup/recollect --into /var/lib/recollect",
-                          [&command, options] { return Restore(command.options, *options); });
+                 {"backup verify 3 --backup-dir /backup/recollect"}, &Verify));
+  CLI::App* restore =
+      add("restore", "Restore a backup into a directory that is not there yet",
+          {"backup restore 3 --backup-dir /backup/recollect --into /var/lib/recollect"}, &Restore);
   add_number(restore);
   restore->add_option("--into", options->into, "The new data directory")
       ->type_name("DIR")
       ->required();
-  backup->footer(
-      "\nExamples:\n"
-      "  recollect serve --backup-dir /backup/recollect &\n"
-      "  recollect backup create --server 127.0.0.1:50051 --keep 7\n"
-      "  recollect backup verify --backup-dir /backup/recollect\n"
-      "  recollect backup restore --backup-dir /backup/recollect --into /var/lib/recollect\n" +
-      std::string(kCommonHelp));
 }
 #endif
 

@@ -13,14 +13,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/sha256.h"
 #include "base/status.h"
 #include "base/turns_text.h"
-#include "cli/common/answer_flags.h"
 #include "cli/common/connection.h"
 #include "cli/common/json.h"
 #include "cli/common/line_reader.h"
@@ -29,6 +27,7 @@
 #include "cli/common/session_options.h"
 #include "cli/verbs/verbs.h"
 #include "model/text/printable.h"
+#include "service/codec/codec.h"
 
 namespace recollect::cli {
 namespace {
@@ -54,6 +53,10 @@ struct ChatOptions {
   bool replace = false;         // with `save`
   v1::GenerateRequest request;  // the rest
 };
+
+void PrintNotice(absl::string_view text) {
+  std::fprintf(stderr, "%s\n", model::EscapeInvisible(text).c_str());
+}
 
 class Chat {
  public:
@@ -108,7 +111,7 @@ void PrintNotice(absl::string_view text) {
 void Chat::PrintMounts() const {
   const auto& mounts = request_.session().mounts();
   const std::string names = mounts.empty() ? "nothing" : absl::StrJoin(mounts, ", ");
-  std::fprintf(stderr, "mounted: %s\n", model::EscapeInvisible(names).c_str());
+  PrintNotice(absl::StrCat("mounted: ", names));
 }
 
 // A few of their names: there may be millions.
@@ -190,10 +193,8 @@ void Chat::Unmount(absl::string_view names) {
 
 // Another conversation does not take the place of the one that was saved.
 void Chat::BeginAnew(const std::string& system) {
-  if (request_.has_save_as()) {
-    std::fprintf(stderr, "(no longer saved as %s)\n",
-                 model::EscapeInvisible(request_.save_as().document_id()).c_str());
-  }
+  if (request_.has_save_as())
+    PrintNotice(absl::StrCat("(no longer saved as ", request_.save_as().document_id(), ")"));
   request_.clear_save_as();
   Begin(system);
 }
@@ -202,14 +203,7 @@ void Chat::BeginAnew(const std::string& system) {
 void Chat::Save(const std::string& id) {
   request_.clear_save_as();
   if (id.empty()) return;
-  std::vector<ChatMessage> messages;
-  for (const v1::ChatMessage& message : request_.prompt().messages()) {
-    const ChatRole role = message.role() == v1::CHAT_ROLE_SYSTEM ? ChatRole::kSystem
-                          : message.role() == v1::CHAT_ROLE_USER ? ChatRole::kUser
-                                                                 : ChatRole::kAssistant;
-    messages.push_back({role, message.content()});
-  }
-  const std::string text = TurnsText(messages);
+  const std::string text = TurnsText(service::Decode(request_.prompt()).messages);
   if (!text.empty()) {
     v1::Saved saved;
     const auto there = client_.GetDocument(id);
@@ -227,20 +221,16 @@ void Chat::Save(const std::string& id) {
 }
 
 void Chat::PrintSaved(const v1::Saved& saved) const {
-  if (saved.has_document()) {
-    std::fprintf(stderr, "(saved as %s: %lld tokens)\n",
-                 model::EscapeInvisible(saved.document().id()).c_str(),
-                 static_cast<long long>(saved.document().tokens()));
-  } else {
-    std::fprintf(stderr, "(not saved: %s)\n", model::EscapeInvisible(saved.error()).c_str());
-  }
+  PrintNotice(saved.has_document() ? absl::StrCat("(saved as ", saved.document().id(), ": ",
+                                                  saved.document().tokens(), " tokens)")
+                                   : absl::StrCat("(not saved: ", saved.error(), ")"));
 }
 
 // What the end of an answer says besides.
 void Chat::PrintEnd(const v1::GenerateDone& done) const {
   if (const int64_t dropped = done.usage().dropped_messages(); dropped > 0) {
-    std::fprintf(stderr, "(the model's context has no room for the first %lld messages any more)\n",
-                 static_cast<long long>(dropped));
+    PrintNotice(absl::StrCat("(the model's context has no room for the first ", dropped,
+                             " messages any more)"));
   }
   if (done.has_saved()) PrintSaved(done.saved());
 }
@@ -367,9 +357,7 @@ absl::Status Talk(const Options& common, const ChatOptions& options) {
     const absl::Status status = chat.Ask(std::string(said));
     // A person can ask again; a script must hear of it.
     if (!status.ok() && !lines.interactive()) return status;
-    if (!status.ok()) {
-      std::fprintf(stderr, "%s\n", model::EscapeInvisible(status.ToString()).c_str());
-    }
+    if (!status.ok()) PrintNotice(status.ToString());
   }
   return absl::OkStatus();
 }
@@ -402,9 +390,7 @@ void AddChat(CLI::App& app, Command& command) {
       "may have misread\nthem. \"(no document was read)\": the answer is the model's own. Commands "
       "are:\n",
       kCommands, "\n", kCommonHelp));
-  verb->callback([&command, options] {
-    command.run = [&command, options] { return Talk(command.options, *options); };
-  });
+  RunWith(*verb, command, options, &Talk);
 }
 
 }  // namespace recollect::cli

@@ -31,9 +31,9 @@ struct DocsOptions {
   int64_t end = -1;
 };
 
-absl::Status CheckIds(const DocsOptions& options) {
-  for (const std::string& id : options.ids) RETURN_IF_ERROR(CheckUtf8("ID", id));
-  return absl::OkStatus();
+absl::StatusOr<std::string> IdOf(const DocsOptions& options) {
+  RETURN_IF_ERROR(CheckUtf8("ID", options.ids.front()));
+  return options.ids.front();
 }
 
 // Of a document or an unfinished ingest.
@@ -97,17 +97,16 @@ absl::Status ListDocuments(const Options& common, const DocsOptions& options) {
 }
 
 absl::Status Get(const Options& common, const DocsOptions& options) {
-  RETURN_IF_ERROR(CheckIds(options));
+  ASSIGN_OR_RETURN(const std::string id, IdOf(options));
   ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
-  ASSIGN_OR_RETURN(const v1::Document document,
-                   connection->client().GetDocument(options.ids.front()));
+  ASSIGN_OR_RETURN(const v1::Document document, connection->client().GetDocument(id));
   common.json ? PrintJson(ToJson(document)) : PrintTable(ToJson(document));
   return absl::OkStatus();
 }
 
 // Shows a document's metadata, after a change if one is asked for.
 absl::Status Metadata(const Options& common, const DocsOptions& options) {
-  RETURN_IF_ERROR(CheckIds(options));
+  ASSIGN_OR_RETURN(const std::string id, IdOf(options));
   ASSIGN_OR_RETURN(Json metadata, MetadataFromFlags("--set", options.set));
   for (const std::string& key : options.remove) {
     RETURN_IF_ERROR(CheckUtf8("--remove", key));
@@ -116,10 +115,10 @@ absl::Status Metadata(const Options& common, const DocsOptions& options) {
   ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
   v1::Document document;
   if (metadata.empty() && !options.replace) {
-    ASSIGN_OR_RETURN(document, connection->client().GetDocument(options.ids.front()));
+    ASSIGN_OR_RETURN(document, connection->client().GetDocument(id));
   } else {
     v1::SetMetadataRequest request;
-    request.set_id(options.ids.front());
+    request.set_id(id);
     request.set_metadata(metadata.dump());
     request.set_patch(!options.replace);
     ASSIGN_OR_RETURN(document, connection->client().SetMetadata(request));
@@ -148,9 +147,8 @@ absl::Status Delete(const Options& common, const DocsOptions& options) {
 }
 
 absl::Status Text(const Options& common, const DocsOptions& options) {
-  RETURN_IF_ERROR(CheckIds(options));
+  ASSIGN_OR_RETURN(const std::string id, IdOf(options));
   ASSIGN_OR_RETURN(const auto connection, Connection::Open(common));
-  const std::string& id = options.ids.front();
   // Before anything is printed: the server only sees a part at a time.
   ASSIGN_OR_RETURN(const v1::Document document, connection->client().GetDocument(id));
   const int64_t end = options.end < 0 ? document.bytes() : options.end;
@@ -176,30 +174,27 @@ absl::Status Text(const Options& common, const DocsOptions& options) {
 }  // namespace
 
 void AddDocs(CLI::App& app, Command& command) {
-  CLI::App* docs = app.add_subcommand(
-      "docs", "List, show, describe, read, export, import, refresh and delete documents");
-  docs->require_subcommand(1);
+  VerbGroup docs(app, command, "docs",
+                 "List, show, describe, read, export, import, refresh and delete documents");
   auto options = std::make_shared<DocsOptions>();
-  const auto add = [&](const char* name, const char* what, const char* example, auto* run) {
-    CLI::App* verb = docs->add_subcommand(name, what);
-    verb->footer(absl::StrCat("\nExample:\n  recollect docs ", example, "\n", kCommonHelp));
-    RunWith(*verb, command, options, run);
-    return verb;
-  };
   const auto add_id = [&](CLI::App& verb) {
     verb.add_option("ID", options->ids, "Document")
         ->required()
         ->expected(1)
         ->allow_extra_args(false);  // or "[a]" would be read as a list
   };
-  CLI::App* list = add("list", "All documents, and ingests that are not finished", "list --json",
-                       &ListDocuments);
+  CLI::App* list =
+      docs.Add("list", "All documents, and ingests that are not finished",
+               {"docs list --json", "docs list --where 'year<1850' --where author=Austen"}, options,
+               &ListDocuments);
   AddRepeated(*list, "--where", options->where,
               "Only documents whose metadata is so; repeated: and")
       ->type_name("KEY=VALUE|KEY>=VALUE|…|JSON");
-  add_id(*add("get", "Show what the catalog has about one document", "get moby", &Get));
-  CLI::App* metadata = add("metadata", "Show a document's metadata, or set and remove keys",
-                           "metadata moby --set year=1851 --remove draft", &Metadata);
+  add_id(*docs.Add("get", "Show what the catalog has about one document", {"docs get moby"},
+                   options, &Get));
+  CLI::App* metadata =
+      docs.Add("metadata", "Show a document's metadata, or set and remove keys",
+               {"docs metadata moby --set year=1851 --remove draft"}, options, &Metadata);
   add_id(*metadata);
   CLI::Option* removed =
       AddRepeated(*metadata, "--remove", options->remove, "Remove a key; repeat the option")
@@ -211,27 +206,16 @@ void AddDocs(CLI::App& app, Command& command) {
       ->add_flag("--replace", options->replace,
                  "Put what is set in the place of all that the document has")
       ->excludes(removed);
-  CLI::App* remove =
-      add("delete", "Delete documents, and unfinished ingests", "delete moby emma", &Delete);
+  CLI::App* remove = docs.Add("delete", "Delete documents, and unfinished ingests",
+                              {"docs delete moby emma"}, options, &Delete);
   AddIds(*remove, options->deleted)->required();
-  CLI::App* text = add("text", "A document's text, or bytes [begin, end) of it",
-                       "text moby --begin 1000 --end 2000", &Text);
+  CLI::App* text = docs.Add("text", "A document's text, or bytes [begin, end) of it",
+                            {"docs text moby --begin 1000 --end 2000"}, options, &Text);
   add_id(*text);
   text->add_option("--begin", options->begin, "First byte")->capture_default_str();
   text->add_option("--end", options->end, "Byte after the last (default: all)");
-  AddDocsTransfer(*docs, command);
-  AddDocsRefresh(*docs, command);
-  docs->footer(
-      "\nExamples:\n"
-      "  recollect docs list --json\n"
-      "  recollect docs metadata moby --set year=1851 --set draft=true\n"
-      "  recollect docs list --where 'year<1850' --where author=Austen\n"
-      "  recollect docs text moby --begin 1000 --end 2000\n"
-      "  recollect docs export moby moby.recollect\n"
-      "  recollect docs import moby.recollect --server 127.0.0.1:50051\n"
-      "  recollect docs refresh --all\n"
-      "  recollect docs delete moby\n" +
-      std::string(kCommonHelp));
+  AddDocsTransfer(docs);
+  AddDocsRefresh(docs);
 }
 
 }  // namespace recollect::cli

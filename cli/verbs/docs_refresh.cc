@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/status.h"
@@ -81,18 +80,17 @@ absl::Status RefreshAll(const Options& common, const RefreshOptions& options) {
 
 }  // namespace
 
-void AddDocsRefresh(CLI::App& docs, Command& command) {
+void AddDocsRefresh(VerbGroup& docs) {
   auto options = std::make_shared<RefreshOptions>();
-  CLI::App* verb = docs.add_subcommand(
-      "refresh", "Read documents of another model again, from their text, under this one");
+  CLI::App* verb =
+      docs.Add("refresh", "Read documents of another model again, from their text, under this one",
+               {"docs refresh moby emma", "docs refresh --all"}, options, &RefreshAll);
   AddIds(*verb, options->ids);
   verb->add_flag("--all", options->all, "All documents of other models");
-  verb->footer(absl::StrCat(
+  verb->footer(
       "\nA document stays as it is until it is read to its end. A refresh that is broken off goes\n"
-      "on with the next one. Documents that were ingested as token ids cannot be read again.\n"
-      "\nExamples:\n  recollect docs refresh moby emma\n  recollect docs refresh --all\n",
-      kCommonHelp));
-  RunWith(*verb, command, options, &RefreshAll);
+      "on with the next one. Documents that were ingested as token ids cannot be read again.\n" +
+      verb->get_footer());
 }
 
 }  // namespace recollect::cli

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -19,12 +18,11 @@
 #include "cli/common/connection.h"
 #include "cli/common/json.h"
 #include "cli/common/progress.h"
+#include "cli/common/text_source.h"
 #include "cli/verbs/verbs.h"
 
 namespace recollect::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr char kStandard[] = "-";  // input, or output
 
@@ -144,28 +142,14 @@ absl::Status Export(const Options& common, const TransferOptions& options) {
 
 absl::Status Import(const Options& common, const TransferOptions& options) {
   RETURN_IF_ERROR(CheckUtf8("--id", options.id));
-  std::error_code error;
-  if (fs::is_directory(options.file, error)) {
-    return absl::InvalidArgumentError(absl::StrCat(options.file, " is a directory"));
-  }
-  const bool standard = options.file == kStandard;
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
-      standard ? stdin : std::fopen(options.file.c_str(), "rbe"), &std::fclose);
-  if (file == nullptr) return FileError(options.file, errno);
-  const auto size = fs::file_size(options.file, error);
+  ASSIGN_OR_RETURN(const auto source, TextSource::Open(options.file));
   ASSIGN_OR_RETURN(const auto connection, Connection::Open(common, /*needs_no_document=*/true));
-  ProgressBar bar(options.file, error ? 0 : static_cast<int64_t>(size));
-  ASSIGN_OR_RETURN(const v1::Document document,
-                   connection->client().ImportDocument(
-                       options.id,
-                       // In order, from the start.
-                       [&](int64_t, int64_t limit) -> absl::StatusOr<std::string> {
-                         std::string bytes(static_cast<size_t>(limit), '\0');
-                         bytes.resize(std::fread(bytes.data(), 1, bytes.size(), file.get()));
-                         if (std::ferror(file.get()) != 0) return FileError(options.file, errno);
-                         return bytes;
-                       },
-                       [&](int64_t accepted) { bar.Update(accepted, MiB(accepted)); }));
+  ProgressBar bar(options.file, source->size());
+  ASSIGN_OR_RETURN(
+      const v1::Document document,
+      connection->client().ImportDocument(
+          options.id, [&](int64_t offset, int64_t limit) { return source->Read(offset, limit); },
+          [&](int64_t accepted) { bar.Update(accepted, MiB(accepted)); }));
   const Json json = ToJson(static_cast<const google::protobuf::Message&>(document));
   common.json ? PrintJson(json) : PrintTable(json);
   return absl::OkStatus();
@@ -173,27 +157,21 @@ absl::Status Import(const Options& common, const TransferOptions& options) {
 
 }  // namespace
 
-void AddDocsTransfer(CLI::App& docs, Command& command) {
+void AddDocsTransfer(VerbGroup& docs) {
   auto options = std::make_shared<TransferOptions>();
   CLI::App* out =
-      docs.add_subcommand("export", "Write a document to a file, to import it elsewhere");
+      docs.Add("export", "Write a document to a file, to import it elsewhere",
+               {"docs export moby moby.recollect",
+                "docs export moby - --server a:50051 | recollect docs import - --server b:50051"},
+               options, &Export);
   out->add_option("ID", options->id, "Document")->required();
   out->add_option("FILE", options->file,
                   "File to make, which must not exist; - for standard output")
       ->required();
-  out->footer(
-      absl::StrCat("\nExamples:\n  recollect docs export moby moby.recollect\n"
-                   "  recollect docs export moby - --server a:50051 | recollect docs import - "
-                   "--server b:50051\n",
-                   kCommonHelp));
-  RunWith(*out, command, options, &Export);
-  CLI::App* in = docs.add_subcommand(
-      "import", "Take a document from a file; the model does not read it again");
+  CLI::App* in = docs.Add("import", "Take a document from a file; the model does not read it again",
+                          {"docs import moby.recollect --id moby-2"}, options, &Import);
   in->add_option("FILE", options->file, "File of docs export; - for standard input")->required();
   in->add_option("--id", options->id, "Its name here (default: the name it had)");
-  in->footer(absl::StrCat("\nExample:\n  recollect docs import moby.recollect --id moby-2\n",
-                          kCommonHelp));
-  RunWith(*in, command, options, &Import);
 }
 
 }  // namespace recollect::cli

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/status.h"
-#include "cli/common/answer_flags.h"
 #include "cli/common/connection.h"
 #include "cli/common/json.h"
 #include "cli/common/retrievals.h"

@@ -236,9 +236,7 @@ void AddIngest(CLI::App& app, Command& command) {
       "the last commit. If the document already exists, whole or in part, the command succeeds\n"
       "if the content is the same; otherwise the exit code is 7 (ALREADY_EXISTS).\n" +
       std::string(kCommonHelp));
-  verb->callback([&command, options] {
-    command.run = [&command, options] { return Ingest(command.options, *options); };
-  });
+  RunWith(*verb, command, options, &Ingest);
 }
 
 }  // namespace recollect::cli

@@ -54,7 +54,7 @@ absl::Status Create(const Options& common, const KeysOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status ListKeys(const Options& common) {
+absl::Status ListKeys(const Options& common, const KeysOptions&) {
   RETURN_IF_ERROR(CheckKeysFile(common));
   ASSIGN_OR_RETURN(const std::vector<access::Key> keys, access::LoadKeys(common.keys_file));
   Json all = Json::array();
@@ -83,14 +83,13 @@ absl::Status Revoke(const Options& common, const KeysOptions& options) {
 }  // namespace
 
 void AddKeys(CLI::App& app, Command& command) {
-  CLI::App* keys = app.add_subcommand("keys", "Make, list and revoke the API keys of a server");
-  keys->require_subcommand(1);
+  VerbGroup keys(app, command, "keys", "Make, list and revoke the API keys of a server",
+                 /*help_end=*/"");
   auto options = std::make_shared<KeysOptions>();
-  const auto add = [&](const char* name, const char* what, const char* example, auto run) {
-    CLI::App* verb = keys->add_subcommand(name, what);
+  const auto add = [&](const char* name, const char* what, const std::vector<std::string>& examples,
+                       absl::Status (*run)(const Options&, const KeysOptions&)) {
+    CLI::App* verb = keys.Add(name, what, examples, options, run);
     AddKeysFile(*verb, command.options);
-    verb->footer(absl::StrCat("\nExample:\n  recollect keys ", example, "\n"));
-    verb->callback([&command, run] { command.run = run; });
     return verb;
   };
   const auto add_name = [&](CLI::App* verb) {
@@ -98,8 +97,9 @@ void AddKeys(CLI::App& app, Command& command) {
   };
   CLI::App* create =
       add("create", "Make a key, and print it: only its hash is kept",
-          "create ci --keys /var/lib/recollect-access/keys --right full --prefix team-a/",
-          [&command, options] { return Create(command.options, *options); });
+          {"keys create ci --keys /var/lib/recollect-access/keys --right full --prefix team-a/",
+           "serve --keys /var/lib/recollect-access/keys --grpc-listen 0.0.0.0:50051"},
+          &Create);
   add_name(create);
   create
       ->add_option("--right", options->right,
@@ -123,17 +123,10 @@ void AddKeys(CLI::App& app, Command& command) {
             "Sessions at once, those of single requests included, at most");
   add_bound("--tokens-per-minute", quota.tokens_per_minute,
             "Tokens that the model reads and writes for the key, at most");
-  add("list", "All keys, without what they are", "list --keys /var/lib/recollect-access/keys",
-      [&command] { return ListKeys(command.options); });
+  add("list", "All keys, without what they are",
+      {"keys list --keys /var/lib/recollect-access/keys"}, &ListKeys);
   add_name(add("revoke", "Take a key out of the file",
-               "revoke ci --keys /var/lib/recollect-access/keys",
-               [&command, options] { return Revoke(command.options, *options); }));
-  keys->footer(
-      "\nExamples:\n"
-      "  recollect keys create ci --keys /var/lib/recollect-access/keys --right full --prefix "
-      "team-a/\n"
-      "  recollect serve --keys /var/lib/recollect-access/keys --grpc-listen 0.0.0.0:50051\n"
-      "  recollect keys revoke ci --keys /var/lib/recollect-access/keys && kill -HUP PID\n");
+               {"keys revoke ci --keys /var/lib/recollect-access/keys && kill -HUP PID"}, &Revoke));
 }
 
 }  // namespace recollect::cli

@@ -14,7 +14,7 @@ void AddStore(CLI::App&, Command&) {}  // there is no store that is shared
 #else
 namespace {
 
-absl::Status Check(const Options& common, bool repair) {
+absl::Status Check(const Options& common, const bool& repair) {
   if (common.host.store.empty()) {
     return absl::InvalidArgumentError("name the store: --store rados:POOL[/NAMESPACE]");
   }
@@ -41,24 +41,13 @@ absl::Status Check(const Options& common, bool repair) {
 }  // namespace
 
 void AddStore(CLI::App& app, Command& command) {
-  CLI::App* verb = app.add_subcommand("store", "Check and repair a store that servers share");
-  verb->require_subcommand(1);
-  const auto add = [&](const char* name, const char* what, bool repair) {
-    CLI::App* sub = verb->add_subcommand(name, what);
-    sub->footer(absl::StrCat("\nExample:\n  recollect store ", name,
-                             " --store rados:recollect/main --ceph-conf /etc/ceph/ceph.conf\n",
-                             kCommonHelp));
-    sub->callback([&command, repair] {
-      command.run = [&command, repair] { return Check(command.options, repair); };
-    });
-  };
-  add("check", "Find objects that nobody owns, and documents that lack some", false);
-  add("repair", "The same, and free what nobody owns; servers may run meanwhile", true);
-  verb->footer(
-      "\nExamples:\n"
-      "  recollect store check --store rados:recollect/main\n"
-      "  recollect store repair --store rados:recollect/main --json\n" +
-      std::string(kCommonHelp));
+  VerbGroup store(app, command, "store", "Check and repair a store that servers share");
+  store.Add("check", "Find objects that nobody owns, and documents that lack some",
+            {"store check --store rados:recollect/main --ceph-conf /etc/ceph/ceph.conf"},
+            std::make_shared<bool>(false), &Check);
+  store.Add("repair", "The same, and free what nobody owns; servers may run meanwhile",
+            {"store repair --store rados:recollect/main --json"}, std::make_shared<bool>(true),
+            &Check);
 }
 #endif
 

@@ -91,6 +91,12 @@ TEST_F(CliTest, NumbersThatDoNotFitAreRefused) {
   for (const char* bytes : {"99999999999999999999", "9EiB", "32EiB"}) {
     EXPECT_EQ(Run({"stats", "--chunk-states-budget", bytes}).exit_code, kUsage) << bytes;
   }
+  for (const char* flag : {"--max-tokens", "--top-k", "--text-tokens", "--context"}) {
+    const ProcessResult beyond = Run({"generate", "--prompt", "x", flag, "99999999999999999999"});
+    EXPECT_EQ(beyond.exit_code, kUsage) << flag;
+    EXPECT_THAT(beyond.err,
+                HasSubstr("'99999999999999999999' is no whole number, or out of range"));
+  }
   EXPECT_EQ(Embedded({"generate", "--prompt", "x", "--seed", "18446744073709551615",
                       "--temperature", "1", "--max-tokens", "1"})
                 .exit_code,

@@ -124,6 +124,8 @@ absl::Status CheckDocumentId(const std::string& id) {
 
 absl::Status CheckNewDocumentId(const std::string& id) {
   RETURN_IF_ERROR(CheckDocumentId(id));
+  if (const int64_t bad = model::FindInvalidUtf8(id, /*allow_partial_end=*/false); bad >= 0)
+    return absl::InvalidArgumentError(absl::StrCat("id: not UTF-8 at byte ", bad));
   if (absl::EndsWith(id, "*")) {
     return absl::InvalidArgumentError(absl::StrCat(
         "id: \"", model::EscapeInvisible(id),

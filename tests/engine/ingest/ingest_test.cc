@@ -174,6 +174,8 @@ TEST(IngestTest, BadInputIsNamed) {
          "\"a\\u{a}b\", commas and control");
   expect(f.engine->BeginIngest("a,b", false, {}).status(), absl::StatusCode::kInvalidArgument,
          "\"a,b\", commas");
+  expect(f.engine->BeginIngest("a\xff", false, {}).status(), absl::StatusCode::kInvalidArgument,
+         "id: not UTF-8 at byte 1");
 
   auto stream = *f.engine->BeginIngest("mixed", false, {});
   expect(AppendTokens(*stream, 0, {5}).status(), absl::StatusCode::kInvalidArgument, "takes text");

@@ -78,11 +78,12 @@ class RecordWriter {
   std::string out_;
 };
 
-// Reads the fields of a payload. done() tells whether a read went past the end or bytes are left
-// over, so callers read all fields and check once.
+// Reads the fields of a payload, or of bytes that others wrote the same way. done() tells whether a
+// read went past the end or bytes are left over, so callers read all fields and check once.
 class RecordReader {
  public:
-  RecordReader(Bytes payload, uint8_t version) : rest_(payload), version_(version) {}
+  explicit RecordReader(Bytes payload, uint8_t version = kRecordVersion)
+      : rest_(payload), version_(version) {}
   uint8_t version() const { return version_; }
   // Reads what RecordWriter::Fields has written. A number of type int64_t is a count, which is
   // never negative in a valid record.

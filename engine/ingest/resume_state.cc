@@ -42,8 +42,8 @@ std::string EncodeResumeState(const ResumeState& state) {
 }
 
 absl::StatusOr<ResumeState> DecodeResumeState(std::string_view bytes) {
-  store::RecordReader reader({bytes.data(), bytes.size()});
-  const auto version = reader.Number<uint32_t>();
+  store::RecordReader reader(store::Bytes(bytes.data(), bytes.size()));
+  const auto version = reader.Get<uint32_t>();
   if (version != kVersion) {
     return absl::DataLossError(
         absl::StrCat("resume state has version ", version, ", expected ", kVersion));
@@ -95,8 +95,8 @@ std::string EncodeAppendPoint(const AppendPoint& point) {
 
 absl::StatusOr<AppendPoint> DecodeAppendPoint(std::string_view bytes,
                                               const store::DocumentInfo& document) {
-  store::RecordReader reader({bytes.data(), bytes.size()});
-  const auto version = reader.Number<uint32_t>();
+  store::RecordReader reader(store::Bytes(bytes.data(), bytes.size()));
+  const auto version = reader.Get<uint32_t>();
   if (version != kPointVersion) {
     return absl::DataLossError(
         absl::StrCat("append point has version ", version, ", expected ", kPointVersion));

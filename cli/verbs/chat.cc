@@ -104,10 +104,6 @@ class Chat {
   const bool json_;
 };
 
-void PrintNotice(absl::string_view text) {
-  std::fprintf(stderr, "%s\n", model::EscapeInvisible(text).c_str());
-}
-
 void Chat::PrintMounts() const {
   const auto& mounts = request_.session().mounts();
   const std::string names = mounts.empty() ? "nothing" : absl::StrJoin(mounts, ", ");

@@ -73,6 +73,7 @@ HELP = [
     ("recollect score --mount moby --text-file chapter.txt --json", r'"bits_per_byte": ?0\.'),
     ("recollect bench --text moby-dick.txt --tokens 4k,16k --data-dir /tmp/bench", r"ingest"),
     ("recollect model --model models/recollect-7m --json", r'"architecture": ?"drt"'),
+    ("recollect docs refresh moby emma", r"^moby: [0-9a-f]{64}\nemma: [0-9a-f]{64}$"),
     ("recollect docs refresh --all", r"^no document is of another model$"),
     ("recollect docs delete moby", r""),
     ("recollect ingest --model models/ratplus-5m --id moby moby-dick.txt --dilation 16", r"^moby: 1\d{5} bytes, "),

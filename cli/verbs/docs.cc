@@ -192,9 +192,10 @@ void AddDocs(CLI::App& app, Command& command) {
       ->type_name("KEY=VALUE|KEY>=VALUE|…|JSON");
   add_id(*docs.Add("get", "Show what the catalog has about one document", {"docs get moby"},
                    options, &Get));
-  CLI::App* metadata =
-      docs.Add("metadata", "Show a document's metadata, or set and remove keys",
-               {"docs metadata moby --set year=1851 --remove draft"}, options, &Metadata);
+  CLI::App* metadata = docs.Add("metadata", "Show a document's metadata, or set and remove keys",
+                                {"docs metadata moby --set year=1851 --set draft=true",
+                                 "docs metadata moby --set year=1851 --remove draft"},
+                                options, &Metadata);
   add_id(*metadata);
   CLI::Option* removed =
       AddRepeated(*metadata, "--remove", options->remove, "Remove a key; repeat the option")
@@ -207,7 +208,7 @@ void AddDocs(CLI::App& app, Command& command) {
                  "Put what is set in the place of all that the document has")
       ->excludes(removed);
   CLI::App* remove = docs.Add("delete", "Delete documents, and unfinished ingests",
-                              {"docs delete moby emma"}, options, &Delete);
+                              {"docs delete moby", "docs delete moby emma"}, options, &Delete);
   AddIds(*remove, options->deleted)->required();
   CLI::App* text = docs.Add("text", "A document's text, or bytes [begin, end) of it",
                             {"docs text moby --begin 1000 --end 2000"}, options, &Text);

@@ -169,7 +169,9 @@ void AddDocsTransfer(VerbGroup& docs) {
                   "File to make, which must not exist; - for standard output")
       ->required();
   CLI::App* in = docs.Add("import", "Take a document from a file; the model does not read it again",
-                          {"docs import moby.recollect --id moby-2"}, options, &Import);
+                          {"docs import moby.recollect --id moby-2",
+                           "docs import moby.recollect --server 127.0.0.1:50051"},
+                          options, &Import);
   in->add_option("FILE", options->file, "File of docs export; - for standard input")->required();
   in->add_option("--id", options->id, "Its name here (default: the name it had)");
 }

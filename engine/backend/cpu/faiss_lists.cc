@@ -15,7 +15,7 @@
 namespace recollect::engine {
 namespace {
 
-// Measured by bench/engine/landmark_bench.cc, see docs/decisions/0027-approximate-search.md.
+// Measured in docs/decisions/0027-approximate-search.md.
 constexpr double kListsPerRoot = 4;   // times the square root of the number of keys, at most …
 constexpr int64_t kMostLists = 4096;  // … for the time that making them takes
 constexpr int64_t kSamplesPerList = 32;

@@ -39,7 +39,7 @@ inline Family FamilyOf(EntryKind kind) {
 
 // A batch of chunk reads is split over these threads: the library reads a batch's blocks one after
 // another (its asynchronous reads need io_uring, which Debian's build lacks), a disk serves several
-// at once. Measured by bench/store/store_bench.cc, see docs/decisions/0010-chunk-records-inline.md.
+// at once. Measured in docs/decisions/0010-chunk-records-inline.md.
 inline constexpr int kReadThreads = 4;
 inline constexpr int64_t kMinReads = 4;  // of one thread
 

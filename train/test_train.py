@@ -1,4 +1,4 @@
-"""Checks of train.py and compare.py.
+"""Checks of train.py.
 
     python train/test_train.py        (or: python -m pytest -q train/test_train.py)
 """
@@ -13,12 +13,10 @@ from unittest import mock
 import numpy as np
 import torch
 
-import compare
 from data.batches import BatchMaker
 from data.needles import SHARES, Tasks
 from data.records import Records
-from eval.goldens import BASE, random_weights
-from model.drt import Model
+from eval.goldens import BASE
 from model.ops import build_folder
 from test_oracle import TinyBooks, TinyTasks
 from data.tokenizer import Tokenizer
@@ -90,23 +88,6 @@ def test_text_first_leaves_the_memory_as_it_is():
         run.elapsed = 0.6 * 60 * run.c["optimizer"]["minutes"]
         steps(run, 1)
         assert any(not torch.equal(run.model.get_parameter(n), before[n]) for n in of_memory)
-
-
-def test_the_plain_model_begins_as_the_layers_alone():
-    weights = random_weights(MODEL, 3)
-    ours = Model(MODEL)
-    ours.load_state_dict(weights)
-    ours.memory_on = False
-    sizes = {"n_low": MODEL["n_low"] + 2, "ffn": MODEL["ffn"] + 8}
-    with mock.patch("compare.PLAIN", sizes):
-        begun = compare.without_memory(weights, MODEL["n_low"])
-    plain = Model({**MODEL, **sizes}, memory=False)
-    plain.load_state_dict(begun)
-    with tempfile.TemporaryDirectory() as folder:
-        batch, _ = trainer(folder).maker.batch(0.0, 0.0, 0.0)
-    inputs = {k: torch.from_numpy(v) for k, v in batch.items()}
-    with torch.no_grad():
-        assert torch.equal(plain(inputs)[0], ours(inputs)[0])
 
 
 def test_a_record_is_its_cue_and_its_value():

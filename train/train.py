@@ -4,8 +4,7 @@
     python train/train.py --config train/config.json                          # one CPU process
     python train/train.py --config train/config.json train/cuda.json          # one CUDA device
 
-The rate schedule follows the wall clock (`optimizer.minutes`), since the time is what is given; with "clock": "process" it
-follows the process's own CPU time, by which runs beside other work can be compared.
+The rate schedule follows the wall clock (`optimizer.minutes`), since the time is what is given.
 """
 
 import argparse
@@ -58,7 +57,6 @@ class Run:
         torch.manual_seed(config["seed"])
         self.dtype = torch.bfloat16 if config["dtype"] == "bf16" else torch.float32
         self.step_number, self.elapsed, self.tokens, self.meter, self.saved = 0, 0.0, 0, Meter(), time.time()
-        self.clock = {"wall": time.time, "process": time.process_time}[config.get("clock", "wall")]
         self.warm = False  # whether the next step's graph is compiled; the clock leaves out a step that compiles
 
     def optimise(self, model, split):
@@ -202,9 +200,9 @@ class Run:
     def run(self):
         self.warm, mark = self.compile(), time.time()
         while True:
-            begin = self.clock()
+            begin = time.time()
             factor = self.train_step()
-            self.elapsed += self.clock() - begin if self.warm else 0.0
+            self.elapsed += time.time() - begin if self.warm else 0.0
             self.warm = True
             if self.step_number % self.c["log_steps"]:
                 continue
@@ -229,7 +227,7 @@ class Trainer(Run):
     def __init__(self, config):
         super().__init__(config)
         check_trainable(config["model"])
-        self.optimise(Model(config["model"], self.dtype, config["memory"]), split_rows)
+        self.optimise(Model(config["model"], self.dtype), split_rows)
         d = config["data"]
         tokenizer = Tokenizer(d["tokenizer"])
         with open(d["phrases"]) as f:

@@ -25,7 +25,7 @@ ROWS = BLOCK_TOKENS + 1
 def load(path, dtype=torch.float32):
     state = torch.load(path, weights_only=False, map_location="cpu")
     check_trainable(state["config"]["model"])
-    model = Model(state["config"]["model"], dtype, state["config"]["memory"])
+    model = Model(state["config"]["model"], dtype)
     model.load_state_dict(state["model"])
     return model.eval(), state
 

@@ -38,23 +38,22 @@ def check_trainable(c):
 
 
 class Model(nn.Module):
-    def __init__(self, c, dtype=torch.float32, memory=True):
+    def __init__(self, c, dtype=torch.float32):
         super().__init__()
-        self.c, self.dtype, self.with_memory = c, dtype, memory
+        self.c, self.dtype = c, dtype
         self.memory_on = True  # off: the trunk alone, as while a run reads text first
-        self.plan = [(g, gca and memory) for g, gca in layer_plan(c)]
+        self.plan = layer_plan(c)
         self.embed = nn.Embedding(c["vocab_size"], c["d"])
         nn.init.normal_(self.embed.weight, std=0.04)
         self.layers = nn.ModuleList(Layer(c, gca) for _, gca in self.plan)
-        if memory:
-            self.groups = nn.ModuleList(Group(c) for _ in c["groups"])
-            self.encoder = Encoder(c)
-            self.landmark_proj = Linear(c["d"], c["d_r"], 1.0)
-            if c.get("lexicon"):
-                self.lexicon = nn.Embedding(c["vocab_size"], c["lexicon"]["d"])
-            self.memory = Memory(c)
-            if c.get("pointer"):
-                self.pointer = Pointer(c)
+        self.groups = nn.ModuleList(Group(c) for _ in c["groups"])
+        self.encoder = Encoder(c)
+        self.landmark_proj = Linear(c["d"], c["d_r"], 1.0)
+        if c.get("lexicon"):
+            self.lexicon = nn.Embedding(c["vocab_size"], c["lexicon"]["d"])
+        self.memory = Memory(c)
+        if c.get("pointer"):
+            self.pointer = Pointer(c)
         self.final_norm = Norm(c["d"], c["norm_eps"])
         # Kept, since a compiled graph would compute them anew for every element that they turn.
         for name, table in zip(("cosines", "sines"), self.turns(TURNS)):
@@ -81,8 +80,6 @@ class Model(nn.Module):
             layer.mixer.gate_bias[half:] = torch.linspace(-4.0, 2.0, c["head_dim"]).repeat(c["heads"] - c["heads"] // 2)
             layer.mixer.out_proj.weight.copy_(w[3 * inner:4 * inner].T * 0.3)
             layer.ffn.out_proj.weight.mul_(0.2)
-        if not self.with_memory:
-            return
         for layer in self.encoder.layers:
             w = layer.attn.in_proj.weight
             w[2 * inner:] = turn()
@@ -281,7 +278,7 @@ class Model(nn.Module):
         k = v = lengths = selected = w = keys = recent = None
         losses, golds, copied = [], [], []
         seen_group = None
-        memory = self.with_memory and self.memory_on
+        memory = self.memory_on
         for i, (group, gca) in enumerate(self.plan):
             layer = self.layers[i]
             if memory and i == self.c["n_low"]:
@@ -292,10 +289,6 @@ class Model(nn.Module):
                     lexical_keys, recent = self.lexical(batch)
                     own_keys = torch.cat([own_keys, lexical_keys], -1)
                 keys, lengths = torch.cat([own_keys, batch["queue"]]), batch["lengths"]
-                if "pool_keys" in batch:  # evaluation: chunks of other books as further candidates, before the queue
-                    keys = torch.cat([own_keys, batch["pool_keys"], batch["queue"]])
-                    k, v = torch.cat([k, batch["pool_k"]]), torch.cat([v, batch["pool_v"]])
-                    lengths = torch.cat([lengths, batch["pool_lengths"]])
             if memory and group is not None and group != seen_group:
                 seen_group = group
                 flat = F.pad(h.reshape(B * T, -1), (0, 0, 0, 1))
@@ -327,8 +320,6 @@ class Model(nn.Module):
         # One more chunk, of no tokens: keys of the queue come without any.
         context = F.pad(before[batch["block_rows"]], (0, 0, 0, 0, 0, 1), value=unk)
         behind = F.pad(tokens[F.pad(batch["block_rows"][:, 1:], (0, 1), value=len(tokens) - 1)], (0, 0, 0, 1), value=unk)
-        if "pool_before" in batch:
-            context, behind = torch.cat([context[:-1], batch["pool_before"]]), torch.cat([behind[:-1], batch["pool_behind"]])
         block = batch["token_rows"] // ROWS
         chunk = selected.clamp(max=len(context) - 1)[block]
         behind = behind[chunk].reshape(len(chunk), n * ROWS)

@@ -17,19 +17,6 @@ GENERAL_PROMPTS = [
     "Explain in one sentence why leaves are green.", "Who wrote Romeo and Juliet?", "How do I make a cup of tea?", "Translate \"thank you\" into Spanish.",
     "Hello! How are you today?", "Name three countries in South America.", "What is the opposite of \"generous\"?", "Which planet is closest to the sun?",
     "Suggest a name for a grey cat.", "Write a Python function that adds two numbers.", "Give me two tips for sleeping better."]
-# The same, for choices: what is chosen by these is reported by those above.
-GENERAL_PROMPTS_FOR_CHOOSING = [
-    "What is the capital of Japan?", "How many days are in a leap year?", "Write two lines about autumn.", "What is 9 times 7?", "Why is the sky blue?",
-    "Who painted the Mona Lisa?", "How do I boil an egg?", "Translate \"good night\" into French.", "Hi there! Can you help me?",
-    "Name three fruits that are red.", "What is the opposite of \"brave\"?", "Which ocean is the largest?", "Suggest a name for a small bakery.",
-    "Write a Python loop that prints the numbers from 1 to 5.", "Give me three tips for learning a language.", "How many strings does a violin have?",
-    "Who was the first man on the moon?", "What does \"ambiguous\" mean?", "Tell me a joke about a chicken.",
-    "What is the boiling point of water in Celsius?", "Which animal is the tallest?", "What language is spoken in Brazil?", "Who discovered penicillin?",
-    "How many legs does an ant have?", "Which planet is the largest?", "What colour do you get from blue and yellow?", "Explain gravity to a child.",
-    "What is the square root of 144?", "Who wrote Hamlet?", "What is the plural of \"mouse\"?", "Name a synonym of \"quick\".",
-    "Where is the Eiffel Tower?", "How do plants make food?", "What is the chemical symbol of gold?", "When did the Second World War end?",
-    "What should I wear when it rains?", "Write a short thank-you note to a teacher.", "What is a prime number?",
-    "Which metal is liquid at room temperature?", "How many minutes are in three hours?"]
 SAMPLE_BYTES = 1 << 16
 FRONT_MATTER = 0.05  # of a book: title pages and contents, which no excerpt should consist of
 

@@ -179,7 +179,6 @@ class PapersTest(unittest.TestCase):
         for half, rest in (("choosing", 0), ("reporting", 1)):
             self.assertEqual(zlib.crc32(name_of(half).encode()) % 16, 8 * rest)
         self.assertNotEqual(zlib.crc32(name_of(None).encode()) % 8, 0)
-        self.assertFalse(set(papers.GENERAL_PROMPTS) & set(papers.GENERAL_PROMPTS_FOR_CHOOSING))
 
     def test_wordings_take_turns_and_more_questions_contain_fewer(self):
         rows = [{"id": f"d{i}", "text": "", "none": ["n1", "n2"], "qa": [{"q": [f"{i} {k} first", f"{i} {k} second"], "a": "x"} for k in range(8)]}

@@ -15,10 +15,11 @@ import tempfile
 import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "train"))
+sys.path[:0] = [str(ROOT / "train"), str(ROOT / "bench" / "questions")]
 
-from memory import data, evaluate, goldens, keys, train  # noqa: E402
+from memory import data, goldens, keys, train  # noqa: E402
 from memory.export import load  # noqa: E402
+import papers  # noqa: E402
 
 GOLDEN = ROOT / "tests" / "golden" / "memory"
 PAPERS = [
@@ -95,7 +96,7 @@ def test_documents_and_sessions(setting):
     held = [paper for paper in PAPERS if data.held_out(paper)]
     assert held and not [paper for paper in setting.maker.papers if data.held_out(paper)]
     assert data.read_papers(setting.args.qa, "test") == held
-    assert not set(evaluate.GENERAL) & set(data.GENERAL)
+    assert not set(papers.GENERAL_PROMPTS) & set(data.GENERAL)
     kinds, config = set(), setting.adapter.config
     for step in range(16):
         batch = setting.batch(step)

@@ -1,29 +1,17 @@
-"""Lines of pages that programs write, of at most 120 characters."""
-import re
-import textwrap
-
-WIDTH = 120
+"""Puts what a program has measured into a page that people write."""
+import pathlib
 
 
-def command(line):
-    """A command over several lines, broken before its flags."""
-    lines = [""]
-    for part in re.split(r" (?=--)", line):
-        if lines[-1] and len(lines[-1]) + 1 + len(part) > WIDTH - 2:
-            lines[-1] += " \\"
-            lines.append("      " + part)
-        else:
-            lines[-1] = f"{lines[-1]} {part}" if lines[-1] else part
-    return lines
+def title(line):
+    """The first cell of a table's head that has anything in it."""
+    return next((cell for cell in map(str.strip, line.split("|")) if cell), "")
 
 
-def wrapped(lines):
-    """Prose, list items and commands in lines that fit; tables and all else as they are."""
-    for line in lines:
-        if len(line) <= WIDTH or line.startswith(("|", "#", "!")):
-            yield line
-        elif line.startswith("    "):
-            yield from command(line)
-        else:
-            indent = "  " if line.startswith("- ") else ""
-            yield from textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+def replace_table(page, lines):
+    """Puts a table in Markdown into a page instead of the one whose head begins with the same words. Exits where there is none."""
+    old = pathlib.Path(page).read_text().split("\n")
+    begin = next((i for i, line in enumerate(old) if line.startswith("|") and title(line) == title(lines[0])), None)
+    if begin is None:
+        raise SystemExit(f"{page} has no table of {title(lines[0])}")
+    end = next((i for i in range(begin, len(old)) if not old[i].startswith("|")), len(old))
+    pathlib.Path(page).write_text("\n".join([*old[:begin], *lines, *old[end:]]))

@@ -39,10 +39,10 @@ def main():
     parser.add_argument("--sizes", default="16k,128k,1m", help="in tokens, of what Recollect mounts")
     parser.add_argument("--dense-most", default="1m", help="in tokens, of llama.cpp and of dense attention")
     parser.add_argument("--dense-limit", type=float, default=270, help="seconds for each of these two")
-    parser.add_argument("--shared", action="store_true", help="others use the machine: the page says so, and llama.cpp's threads wait without spinning")
+    parser.add_argument("--shared", action="store_true", help="others use the machine: llama.cpp's threads wait without spinning")
     parser.add_argument("--find-in", default="1m", help="in tokens, of the document in which passages are looked for")
     parser.add_argument("--samples", type=int, default=100, help="of each kind of question")
-    parser.add_argument("--page", type=pathlib.Path, help="writes the report there, and its plots beside it")
+    parser.add_argument("--page", type=pathlib.Path, help="docs/results/beside.md: its tables are replaced, and its plots beside it")
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
     kept = arguments.work / "results.json"
@@ -63,7 +63,7 @@ def main():
             found = finding.run(arguments.binary, work, arguments.model, arguments.text, arguments.find_in, arguments.samples)
         else:
             parser.error(f"--parts: {part} is none of context, window, finding")
-        results[part] = found | {"machine": machine(), "date": time.strftime("%Y-%m-%d"), "took_s": time.perf_counter() - begin, "shared": arguments.shared, "command": " ".join(sys.argv[1:])}
+        results[part] = found | {"machine": machine(), "date": time.strftime("%Y-%m-%d"), "took_s": time.perf_counter() - begin, "shared": arguments.shared}
         kept.write_text(json.dumps(results, indent=1))
         shutil.rmtree(work)
     report.write(results, arguments.page)

@@ -16,6 +16,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from pages import replace_table  # noqa: E402
+
 FLAME_GRAPH = "/usr/share/perl5/Devel/NYTProf/flamegraph.pl"
 LEAST_SHARE = 0.003  # of the samples: what is narrower is not drawn
 START = re.compile(r"LoadModel|Tokenizer::Load|_dl_start|_dl_init|MakeSketch")
@@ -129,17 +133,6 @@ def table(shares, counts):
             yield f"| {part} | " + " | ".join(f"{shares[name][part]:.1%}".replace("%", " %") for name in names) + " |"
     yield "| CPU time, s | " + " | ".join(f"{seconds:.1f}" for _, _, seconds in counts.values()) + " |"
     yield "| samples | " + " | ".join(str(count) for _, count, _ in counts.values()) + " |"
-
-
-def replace_table(page, lines):
-    """Puts a table in Markdown into a page instead of the one whose first column has the same name. Exits where there is none."""
-    first_cell = lines[0].split("|")[1]
-    old = pathlib.Path(page).read_text().split("\n")
-    begin = next((i for i, line in enumerate(old) if line.startswith(f"|{first_cell}|")), None)
-    if begin is None:
-        raise SystemExit(f"{page} has no table of {first_cell.strip()}")
-    end = next((i for i in range(begin, len(old)) if not old[i].startswith("|")), len(old))
-    pathlib.Path(page).write_text("\n".join([*old[:begin], *lines, *old[end:]]))
 
 
 def main():

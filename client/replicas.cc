@@ -16,6 +16,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/io/host_port.h"
 #include "base/status.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
@@ -69,35 +70,31 @@ bool IsOwnForm(absl::string_view server) {
   return false;
 }
 
-absl::StatusOr<std::pair<std::string, std::string>> HostAndPort(const std::string& server) {
+absl::StatusOr<HostPort> CheckedHostPort(const std::string& server) {
   const absl::string_view name = WithoutDns(server);
   if (const size_t scheme = name.find("://"); scheme != absl::string_view::npos) {
     return absl::InvalidArgumentError(
         absl::StrCat("server '", server, "': expected HOST:PORT of gRPC (serve --grpc-listen), ",
                      "without ", name.substr(0, scheme + 3)));
   }
-  const size_t colon = name.rfind(':');
+  HostPort split = SplitHostPort(name);
   int port = 0;
-  if (colon == absl::string_view::npos || colon == 0 ||
-      !absl::SimpleAtoi(name.substr(colon + 1), &port) || port < 1 || port > 65535) {
+  if (split.host.empty() || !absl::SimpleAtoi(split.port, &port) || port < 1 || port > 65535) {
     return absl::InvalidArgumentError(
         absl::StrCat("server '", server, "': expected HOST:PORT, the port from 1 to 65535"));
   }
-  absl::string_view host = name.substr(0, colon);
-  if (absl::ConsumePrefix(&host, "[") && !absl::ConsumeSuffix(&host, "]")) {
+  if (absl::StartsWith(split.host, "["))
     return absl::InvalidArgumentError(absl::StrCat("server '", server, "': a [ without its ]"));
-  }
-  return std::pair(std::string(host), std::string(name.substr(colon + 1)));
+  return split;
 }
 
 // Adds those of one name, each once; nothing if the name is not known.
 absl::Status AddAddresses(const std::string& server, std::vector<Address>* addresses) {
-  ASSIGN_OR_RETURN(const auto host_and_port, HostAndPort(server));
+  ASSIGN_OR_RETURN(const HostPort asked, CheckedHostPort(server));
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  const int error =
-      getaddrinfo(host_and_port.first.c_str(), host_and_port.second.c_str(), &hints, &found);
+  const int error = getaddrinfo(asked.host.c_str(), asked.port.c_str(), &hints, &found);
   if (error != 0) {
     return absl::UnavailableError(
         absl::StrCat("server '", server, "': the name cannot be resolved: ", gai_strerror(error)));
@@ -110,7 +107,7 @@ absl::Status AddAddresses(const std::string& server, std::vector<Address>* addre
     const bool v6 = entry->ai_family == AF_INET6;
     Address address{
         std::string(WithoutDns(server)),
-        absl::StrCat(v6 ? "ipv6:[" : "ipv4:", host.data(), v6 ? "]:" : ":", host_and_port.second)};
+        absl::StrCat(v6 ? "ipv6:[" : "ipv4:", host.data(), v6 ? "]:" : ":", asked.port)};
     const auto same = [&](const Address& other) { return other.target == address.target; };
     if (std::none_of(addresses->begin(), addresses->end(), same))
       addresses->push_back(std::move(address));
@@ -194,7 +191,7 @@ absl::StatusOr<std::vector<std::string>> SplitServers(const std::string& servers
       return absl::InvalidArgumentError(
           absl::StrCat("server '", *name, "': expected HOST:PORT in a list of servers"));
     }
-    RETURN_IF_ERROR(HostAndPort(*name).status());
+    RETURN_IF_ERROR(CheckedHostPort(*name).status());
     if (std::find(names.begin(), name, *name) != name) {
       return absl::InvalidArgumentError(absl::StrCat("server '", *name, "': named twice"));
     }

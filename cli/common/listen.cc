@@ -10,20 +10,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
+#include "base/io/host_port.h"
 #include "base/status.h"
 
 namespace recollect::cli {
 namespace {
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-
-// Without the brackets of an IPv6 address.
-std::string HostOf(absl::string_view listen) {
-  absl::string_view host = listen.substr(0, std::min(listen.rfind(':'), listen.size()));
-  if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
-  return std::string(host);
-}
 
 bool IsLoopback(const sockaddr& address) {
   if (address.sa_family == AF_INET) {
@@ -50,23 +43,20 @@ absl::StatusOr<Addresses> Resolve(absl::string_view flag, const std::string& lis
 
 // gRPC takes more: a port modulo 2^16 or by name, no port for 443, sockets of other kinds.
 absl::Status CheckListen(absl::string_view flag, const std::string& listen) {
-  const size_t colon = std::min(listen.rfind(':'), listen.size());
-  const absl::string_view host = absl::string_view(listen).substr(0, colon);
-  const absl::string_view port =
-      absl::string_view(listen).substr(std::min(colon + 1, listen.size()));
-  const bool brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  const auto [host, port] = SplitHostPort(listen);
+  const bool brackets = absl::StartsWith(listen, "[") && !absl::StartsWith(host, "[");
   const bool host_ok = brackets || (!host.empty() && !absl::StrContains(host, ':') &&
                                     host != "unix" && host != "unix-abstract");
   const bool digits = std::all_of(port.begin(), port.end(), absl::ascii_isdigit);
   int number = 0;
   if (host_ok && digits && absl::SimpleAtoi(port, &number) && number <= 65535)
-    return Resolve(flag, listen, HostOf(listen)).status();
+    return Resolve(flag, listen, host).status();
   return absl::InvalidArgumentError(
       absl::StrCat(flag, ": '", listen, "', expected HOST:PORT with a port of 0 to 65535"));
 }
 
 absl::StatusOr<bool> IsLoopback(absl::string_view flag, const std::string& listen) {
-  ASSIGN_OR_RETURN(const Addresses found, Resolve(flag, listen, HostOf(listen)));
+  ASSIGN_OR_RETURN(const Addresses found, Resolve(flag, listen, SplitHostPort(listen).host));
   for (const addrinfo* info = found.get(); info != nullptr; info = info->ai_next)
     if (!IsLoopback(*info->ai_addr)) return false;
   return true;

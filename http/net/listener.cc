@@ -1,6 +1,5 @@
 #include "http/net/listener.h"
 
-#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
@@ -9,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "access/places.h"
 #include "base/clock.h"
+#include "base/io/host_port.h"
 #include "base/io/log.h"
 #include "base/status.h"
 
@@ -35,13 +35,10 @@ absl::Status Listener::Listen() {
     return absl::FailedPreconditionError(
         absl::StrCat("cannot listen on ", options_.listen, ": ", error.message()));
   };
-  const size_t colon = std::min(options_.listen.rfind(':'), options_.listen.size());
-  std::string host = options_.listen.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
-  const std::string port = options_.listen.substr(std::min(colon + 1, options_.listen.size()));
+  const HostPort asked = SplitHostPort(options_.listen);
   error_code error;
   tcp::resolver resolver(io_);
-  const auto found = resolver.resolve(host, port, tcp::resolver::passive, error);
+  const auto found = resolver.resolve(asked.host, asked.port, tcp::resolver::passive, error);
   if (error || found.empty()) return refused(error);
   const tcp::endpoint endpoint = found.begin()->endpoint();
   acceptor_.open(endpoint.protocol(), error);
@@ -49,7 +46,7 @@ absl::Status Listener::Listen() {
   if (!error) acceptor_.bind(endpoint, error);
   if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
   if (error) return refused(error);
-  address_ = absl::StrCat(options_.listen.substr(0, colon), ":", acceptor_.local_endpoint().port());
+  address_ = WithPort(options_.listen, acceptor_.local_endpoint().port());
   asio::co_spawn(io_, Accept(), asio::detached);
   thread_ = std::thread([this] { io_.run(); });
   return absl::OkStatus();

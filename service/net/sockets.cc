@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "base/io/host_port.h"
 #include "base/io/log.h"
 
 namespace recollect::service {
@@ -47,13 +48,10 @@ absl::StatusOr<Listeners> Listen(const std::string& address) {
   const auto refused = [&](absl::string_view why) {
     return absl::FailedPreconditionError(absl::StrCat("cannot listen on ", address, ": ", why));
   };
-  const size_t colon = std::min(address.rfind(':'), address.size());
-  absl::string_view host = absl::string_view(address).substr(0, colon);
-  const std::string name(absl::StripSuffix(absl::StripPrefix(host, "["), "]"));
-  const std::string port = address.substr(std::min(colon + 1, address.size()));
+  const HostPort asked = SplitHostPort(address);
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
-  const int error = getaddrinfo(name.c_str(), port.c_str(), &hints, &found);
+  const int error = getaddrinfo(asked.host.c_str(), asked.port.c_str(), &hints, &found);
   if (error != 0) return refused(gai_strerror(error));
   const absl::Cleanup free = [found] { freeaddrinfo(found); };
   Listeners listeners;
@@ -69,7 +67,7 @@ absl::StatusOr<Listeners> Listen(const std::string& address) {
       return refused(std::strerror(errno));  // localhost may lack one of its two addresses
     }
   }
-  listeners.address = absl::StrCat(host, ":", ntohs(PortOf(listeners.sockets.front())));
+  listeners.address = WithPort(address, ntohs(PortOf(listeners.sockets.front())));
   return listeners;
 }
 

@@ -22,7 +22,6 @@
 #include "model/weights/llama_gguf.h"
 #include "model/weights/llama_tensors.h"
 #include "model/weights/safetensors.h"
-#include "model/weights/sharded_safetensors.h"
 #include "model/weights/weights.h"
 
 namespace recollect::model {
@@ -64,9 +63,9 @@ ModelFiles GgufFiles(const std::string& path) {
 }
 
 template <typename File>
-absl::StatusOr<std::unique_ptr<TensorFile>> Open(const std::string& path) {
-  ASSIGN_OR_RETURN(File file, File::Open(path));
-  return std::make_unique<File>(std::move(file));
+absl::StatusOr<std::unique_ptr<TensorFile>> Opened(absl::StatusOr<File> file) {
+  RETURN_IF_ERROR(file.status());
+  return std::make_unique<File>(*std::move(file));
 }
 
 // Without the adapter.
@@ -117,7 +116,7 @@ absl::StatusOr<std::vector<std::string>> WeightPaths(const ModelFiles& files) {
     return file.paths();
   }
   if (!IsSharded(files)) return paths;
-  ASSIGN_OR_RETURN(const ShardedSafetensors shards, ShardedSafetensors::Open(files.weights));
+  ASSIGN_OR_RETURN(const SafetensorsFile shards, SafetensorsFile::OpenIndex(files.weights));
   paths.insert(paths.end(), shards.paths().begin(), shards.paths().end());
   return paths;
 }
@@ -148,7 +147,8 @@ absl::StatusOr<ModelConfig> ReadConfig(const ModelFiles& files) {
 
 absl::StatusOr<std::unique_ptr<TensorFile>> OpenAdapter(const ModelFiles& files,
                                                         const ModelConfig& config) {
-  ASSIGN_OR_RETURN(std::unique_ptr<TensorFile> file, Open<SafetensorsFile>(files.adapter_weights));
+  ASSIGN_OR_RETURN(std::unique_ptr<TensorFile> file,
+                   Opened(SafetensorsFile::Open(files.adapter_weights)));
   RETURN_IF_ERROR(Annotate(CheckTensors(*file, AdapterTensors(config)), files.adapter_weights));
   return file;
 }
@@ -156,10 +156,10 @@ absl::StatusOr<std::unique_ptr<TensorFile>> OpenAdapter(const ModelFiles& files,
 absl::StatusOr<std::unique_ptr<TensorFile>> OpenWeights(const ModelFiles& files,
                                                         const ModelConfig& config) {
   const bool gguf = files.layout == ModelLayout::kGguf;
-  ASSIGN_OR_RETURN(std::unique_ptr<TensorFile> file, gguf ? Open<GgufFile>(files.weights)
-                                                     : IsSharded(files)
-                                                         ? Open<ShardedSafetensors>(files.weights)
-                                                         : Open<SafetensorsFile>(files.weights));
+  ASSIGN_OR_RETURN(std::unique_ptr<TensorFile> file,
+                   gguf               ? Opened(GgufFile::Open(files.weights))
+                   : IsSharded(files) ? Opened(SafetensorsFile::OpenIndex(files.weights))
+                                      : Opened(SafetensorsFile::Open(files.weights)));
   if (files.layout == ModelLayout::kOwn) {
     RETURN_IF_ERROR(Annotate(CheckTensors(*file, ExpectedTensors(config)), files.weights));
     return file;

@@ -39,7 +39,7 @@ struct ModelFiles {
 absl::StatusOr<ModelFiles> FindModelFiles(const std::string& path);
 
 // Returns the files that hold the weights: one, an index and the files that it names, or the parts
-// of a GGUF file. Statuses of ShardedSafetensors::Open and GgufFile::Open.
+// of a GGUF file. Statuses of SafetensorsFile::OpenIndex and GgufFile::Open.
 absl::StatusOr<std::vector<std::string>> WeightPaths(const ModelFiles& files);
 
 // Reads and checks the config, with that of the adapter. INVALID_ARGUMENT as ParseConfig, after the

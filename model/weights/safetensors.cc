@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <filesystem>
+#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "base/io/file.h"
 #include "base/json.h"
 #include "base/status.h"
 #include "model/config/problems.h"
@@ -74,10 +77,9 @@ absl::Status ReadEntry(const json& entry, const std::byte* data, uint64_t data_b
   return absl::OkStatus();
 }
 
-}  // namespace
+using Tensors = std::map<std::string, TensorInfo>;
 
-absl::Status SafetensorsFile::ReadHeader() {
-  const std::span<const std::byte> bytes = file_.bytes();
+absl::StatusOr<Tensors> ReadHeader(std::span<const std::byte> bytes) {
   if (bytes.size() < kLengthBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat(bytes.size(), " bytes, expected at least ", kLengthBytes));
@@ -110,6 +112,7 @@ absl::Status SafetensorsFile::ReadHeader() {
     return absl::InvalidArgumentError(absl::StrCat("truncated: the header describes ", promised,
                                                    " bytes of data, the file has ", data_bytes));
   }
+  Tensors tensors;
   std::vector<std::string> problems;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") continue;
@@ -119,21 +122,92 @@ absl::Status SafetensorsFile::ReadHeader() {
       problems.push_back(absl::StrCat(name, ": ", status.message()));
       continue;
     }
-    tensors_.emplace(name, std::move(info));
+    tensors.emplace(name, std::move(info));
   }
   if (!problems.empty()) return ProblemsError(problems);
   std::vector<TensorPlace> places;
-  for (const auto& [name, info] : tensors_) {
+  for (const auto& [name, info] : tensors) {
     places.push_back(
         {name, static_cast<uint64_t>(info.data - data), static_cast<uint64_t>(info.bytes)});
   }
-  return CheckCoverage(std::move(places), data_bytes, /*alignment=*/1);
+  RETURN_IF_ERROR(CheckCoverage(std::move(places), data_bytes, /*alignment=*/1));
+  return tensors;
+}
+
+// Whether it names something in the index's own directory, and nothing else.
+bool IsFileName(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." &&
+         name.find_first_of(std::string("/\0", 2)) == std::string::npos;
+}
+
+using Places = std::map<std::string, std::string>;  // the file of each tensor
+
+absl::StatusOr<Places> ReadIndex(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
+  const absl::StatusOr<json> index = ParseJson(text, EqualKeys::kRefused);
+  if (!index.ok()) return Annotate(index.status(), path);
+  const auto weight_map = index->find("weight_map");
+  if (!index->is_object() || weight_map == index->end() || !weight_map->is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": no object weight_map"));
+  }
+  Places places;
+  for (const auto& [tensor, shard] : weight_map->items()) {
+    if (!shard.is_string() || !IsFileName(shard.get<std::string>())) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": tensor ", tensor, " is in ",
+                                                     shard.dump(),
+                                                     ", expected a file of this directory"));
+    }
+    places.emplace(tensor, shard.get<std::string>());
+  }
+  return places;
+}
+
+// Checks that the index has these tensors of `path`, and has them there.
+absl::Status CheckPlaces(const Tensors& tensors, const std::string& path, const std::string& shard,
+                         const Places& places) {
+  for (const auto& [name, info] : tensors) {
+    const auto place = places.find(name);
+    if (place != places.end() && place->second == shard) continue;
+    const std::string expected =
+        place == places.end() ? "which the index does not have" : "not in " + place->second;
+    return absl::InvalidArgumentError(absl::StrCat(path, ": has tensor ", name, ", ", expected));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Tensors> SafetensorsFile::Map(const std::string& path) {
+  paths_.push_back(path);
+  ASSIGN_OR_RETURN(files_.emplace_back(), MappedFile::Open(path));
+  absl::StatusOr<Tensors> tensors = ReadHeader(files_.back().bytes());
+  if (!tensors.ok()) return Annotate(tensors.status(), path);
+  return tensors;
 }
 
 absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
   SafetensorsFile file;
-  ASSIGN_OR_RETURN(file.file_, MappedFile::Open(path));
-  RETURN_IF_ERROR(Annotate(file.ReadHeader(), path));
+  ASSIGN_OR_RETURN(file.tensors_, file.Map(path));
+  return file;
+}
+
+absl::StatusOr<SafetensorsFile> SafetensorsFile::OpenIndex(const std::string& index) {
+  ASSIGN_OR_RETURN(const Places places, ReadIndex(index));
+  std::set<std::string> shards;
+  for (const auto& [name, shard] : places) shards.insert(shard);
+  const std::string directory = std::filesystem::path(index).replace_filename("").string();
+  SafetensorsFile file;
+  for (const std::string& shard : shards) {
+    ASSIGN_OR_RETURN(Tensors tensors, file.Map(directory + shard));
+    RETURN_IF_ERROR(CheckPlaces(tensors, directory + shard, shard, places));
+    file.tensors_.merge(tensors);
+  }
+  for (const auto& [name, shard] : places) {
+    if (!file.tensors_.contains(name)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(index, ": tensor ", name, " is not in ", directory, shard));
+    }
+  }
   return file;
 }
 

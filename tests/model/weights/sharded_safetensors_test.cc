@@ -1,11 +1,10 @@
-#include "model/weights/sharded_safetensors.h"
-
 #include <filesystem>
 #include <string>
 #include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "model/weights/safetensors.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/tiny_model.h"
 
@@ -27,9 +26,9 @@ class ShardedSafetensorsTest : public ::testing::Test {
     WriteSafetensors(directory_ + "/one", {{"a", {{2}, {1, 2}}}, {"b", {{1}, {3}}}});
     WriteSafetensors(directory_ + "/two", {{"c", {{1, 2}, {4, 5}}}});
   }
-  absl::StatusOr<ShardedSafetensors> Open(const std::string& index) const {
+  absl::StatusOr<SafetensorsFile> Open(const std::string& index) const {
     WriteFile(index_, index);
-    return ShardedSafetensors::Open(index_);
+    return SafetensorsFile::OpenIndex(index_);
   }
   std::string directory_, index_;
 };
@@ -38,7 +37,7 @@ TEST_F(ShardedSafetensorsTest, ReadsTheTensorsOfAllFiles) {
   auto opened =
       Open(R"({"metadata":{"total_size":20},"weight_map":{"a":"one","c":"two","b":"one"}})");
   ASSERT_THAT(opened, IsOk());
-  const ShardedSafetensors file = *std::move(opened);
+  const SafetensorsFile file = *std::move(opened);
   EXPECT_EQ(file.tensors().size(), 3u);
   EXPECT_THAT(file.tensors().at("c").shape, ElementsAre(1, 2));
   EXPECT_THAT(*file.ReadFloats("a"), ElementsAre(1, 2));
@@ -49,7 +48,7 @@ TEST_F(ShardedSafetensorsTest, ReadsTheTensorsOfAllFiles) {
 }
 
 TEST_F(ShardedSafetensorsTest, NamesWhatIsMissing) {
-  EXPECT_THAT(ShardedSafetensors::Open(index_), StatusIs(StatusCode::kNotFound, index_));
+  EXPECT_THAT(SafetensorsFile::OpenIndex(index_), StatusIs(StatusCode::kNotFound, index_));
   EXPECT_THAT(Open(R"({"weight_map":{"a":"one","b":"one","c":"three"}})"),
               StatusIs(StatusCode::kNotFound, directory_ + "/three"));
   EXPECT_THAT(Open(R"({"weight_map":{"a":"one","b":"one","c":"two","d":"two"}})"),

@@ -130,10 +130,10 @@ class Engine {
   virtual absl::StatusOr<std::unique_ptr<ImportStream>> ImportDocument(
       const std::string& id, const Origin& origin = {}, IdCheck may_have = nullptr) = 0;
 
-  // Like store::Backups::Backup. Blocks.
+  // Like store::DocumentStore::Backup. Blocks.
   virtual absl::StatusOr<store::BackupInfo> CreateBackup(const std::string& directory,
                                                          uint32_t keep) = 0;
-  // Like store::Backups::ListBackups. Blocks.
+  // Like store::DocumentStore::ListBackups. Blocks.
   virtual absl::StatusOr<std::vector<store::BackupInfo>> ListBackups(
       const std::string& directory) = 0;
 

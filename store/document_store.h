@@ -3,7 +3,7 @@
 // ids; it knows no models, sessions or retrieval.
 //
 // DocumentStore is all of it; callers take the role that they need: Catalog, IngestWriter,
-// DocumentReader, LandmarkIndexStore, SessionChunks or Backups.
+// DocumentReader or SessionChunks.
 //
 // Three implementations: RocksDB (store/rocks/, durable on one machine), Ceph RADOS (store/rados/,
 // shared by several servers) and memory (tests, machines without RocksDB). Record layouts, versions
@@ -145,21 +145,6 @@ class DocumentReader {
   virtual absl::StatusOr<std::string> ReadAppendPoint(OwnerId owner) = 0;
 };
 
-// Keeps indexes over documents' landmark keys.
-class LandmarkIndexStore {
- public:
-  virtual ~LandmarkIndexStore() = default;
-
-  // Stores an index: at least one byte, not interpreted by the store, freed with the document.
-  // Replaces the earlier index; while the new one is being written, and after a crash during that,
-  // there may be none. Takes long for many bytes, and keeps other changes of the catalog waiting
-  // for one piece at most. NOT_FOUND: the owner is not a published document, or it was removed
-  // meanwhile. REQUIRES: one caller at a time per owner.
-  virtual absl::Status PutIndex(OwnerId owner, absl::string_view bytes) = 0;
-  // Returns the index. NOT_FOUND: the document has none.
-  virtual absl::StatusOr<std::string> ReadIndex(OwnerId owner) = 0;
-};
-
 // Keeps sessions' own chunks, which DocumentReader::ReadChunks reads: not durable across a reopen,
 // freed by FreeSession.
 class SessionChunks {
@@ -182,25 +167,6 @@ struct BackupInfo {
   std::string damage = {};
 };
 
-// Makes backups, if the store can.
-class Backups {
- public:
-  virtual ~Backups() = default;
-
-  // Makes a backup in `directory`, which is made if it is missing, while the store is in use; then
-  // removes all backups but the latest `keep` (0: removes none). Blocks while it copies. ABORTED:
-  // another backup is being made there; INVALID_ARGUMENT: one of `directory` and the store's
-  // directory lies in the other; UNIMPLEMENTED: the store makes no backups. An error leaves no
-  // backup.
-  virtual absl::StatusOr<BackupInfo> Backup(const std::string& /*directory*/, uint32_t /*keep*/) {
-    return absl::UnimplementedError("this store makes no backups: save documents with docs export");
-  }
-  // Returns the backups in `directory`, oldest first, also damaged ones. NOT_FOUND: it has none.
-  virtual absl::StatusOr<std::vector<BackupInfo>> ListBackups(const std::string& /*directory*/) {
-    return absl::UnimplementedError("this store makes no backups: save documents with docs export");
-  }
-};
-
 // The state of a store, for statistics. Bytes are on disk; in the memory store, in RAM.
 struct StoreState {
   int64_t bytes = 0;       // approximate, with what is in memory until it is written
@@ -219,10 +185,30 @@ struct StoreState {
 class DocumentStore : public Catalog,
                       public IngestWriter,
                       public DocumentReader,
-                      public LandmarkIndexStore,
-                      public SessionChunks,
-                      public Backups {
+                      public SessionChunks {
  public:
+  // Stores an index over a document's landmark keys: at least one byte, not interpreted by the
+  // store, freed with the document. Replaces the earlier index; while the new one is being written,
+  // and after a crash during that, there may be none. Takes long for many bytes, and keeps other
+  // changes of the catalog waiting for one piece at most. NOT_FOUND: the owner is not a published
+  // document, or it was removed meanwhile. REQUIRES: one caller at a time per owner.
+  virtual absl::Status PutIndex(OwnerId owner, absl::string_view bytes) = 0;
+  // Returns the index. NOT_FOUND: the document has none.
+  virtual absl::StatusOr<std::string> ReadIndex(OwnerId owner) = 0;
+
+  // Makes a backup in `directory`, which is made if it is missing, while the store is in use; then
+  // removes all backups but the latest `keep` (0: removes none). Blocks while it copies. ABORTED:
+  // another backup is being made there; INVALID_ARGUMENT: one of `directory` and the store's
+  // directory lies in the other; UNIMPLEMENTED: the store makes no backups. An error leaves no
+  // backup.
+  virtual absl::StatusOr<BackupInfo> Backup(const std::string& /*directory*/, uint32_t /*keep*/) {
+    return absl::UnimplementedError("this store makes no backups: save documents with docs export");
+  }
+  // Returns the backups in `directory`, oldest first, also damaged ones. NOT_FOUND: it has none.
+  virtual absl::StatusOr<std::vector<BackupInfo>> ListBackups(const std::string& /*directory*/) {
+    return absl::UnimplementedError("this store makes no backups: save documents with docs export");
+  }
+
   virtual StoreState state() = 0;
 };
 

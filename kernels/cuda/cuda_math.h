@@ -6,6 +6,7 @@
 #ifndef RECOLLECT_KERNELS_CUDA_CUDA_MATH_H_
 #define RECOLLECT_KERNELS_CUDA_CUDA_MATH_H_
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -23,76 +24,36 @@
 #define RECOLLECT_UNROLL
 #define RECOLLECT_UNROLL_BY_4
 #endif
+// The first of two expressions where a device computes, the second where a host does.
+#if defined(__CUDA_ARCH__)
+#define RECOLLECT_BY_DEVICE(device, host) device
+#else
+#define RECOLLECT_BY_DEVICE(device, host) host
+#endif
 
 namespace recollect::kernels::cuda {
 
 // Add and Mul are never contracted: neither compiler may fuse a product and a sum into one
 // rounding.
-RECOLLECT_HD float Add(float a, float b) {
-#if defined(__CUDA_ARCH__)
-  return __fadd_rn(a, b);
-#else
-  return a + b;
-#endif
-}
-
-RECOLLECT_HD float Mul(float a, float b) {
-#if defined(__CUDA_ARCH__)
-  return __fmul_rn(a, b);
-#else
-  return a * b;
-#endif
-}
-
+RECOLLECT_HD float Add(float a, float b) { return RECOLLECT_BY_DEVICE(__fadd_rn(a, b), a + b); }
+RECOLLECT_HD float Mul(float a, float b) { return RECOLLECT_BY_DEVICE(__fmul_rn(a, b), a * b); }
 // Returns a * b + c with one rounding.
 RECOLLECT_HD float Fma(float a, float b, float c) {
-#if defined(__CUDA_ARCH__)
-  return __fmaf_rn(a, b, c);
-#else
-  return std::fma(a, b, c);
-#endif
+  return RECOLLECT_BY_DEVICE(__fmaf_rn(a, b, c), std::fma(a, b, c));
 }
-
-RECOLLECT_HD float Div(float a, float b) {
-#if defined(__CUDA_ARCH__)
-  return __fdiv_rn(a, b);
-#else
-  return a / b;
-#endif
-}
-
-RECOLLECT_HD float Sqrt(float x) {
-#if defined(__CUDA_ARCH__)
-  return __fsqrt_rn(x);
-#else
-  return std::sqrt(x);
-#endif
-}
+RECOLLECT_HD float Div(float a, float b) { return RECOLLECT_BY_DEVICE(__fdiv_rn(a, b), a / b); }
+RECOLLECT_HD float Sqrt(float x) { return RECOLLECT_BY_DEVICE(__fsqrt_rn(x), std::sqrt(x)); }
 
 // Max and Min are like std::max and std::min: if b is NaN, the result is a.
 RECOLLECT_HD float Max(float a, float b) { return b > a ? b : a; }
 RECOLLECT_HD float Min(float a, float b) { return b < a ? b : a; }
 
 RECOLLECT_HD uint32_t BitsOf(float x) {
-#if defined(__CUDA_ARCH__)
-  return __float_as_uint(x);
-#else
-  uint32_t bits;
-  std::memcpy(&bits, &x, sizeof(bits));
-  return bits;
-#endif
+  return RECOLLECT_BY_DEVICE(__float_as_uint(x), std::bit_cast<uint32_t>(x));
 }
-
 RECOLLECT_HD float FromBits(uint32_t bits) {
-#if defined(__CUDA_ARCH__)
-  return __uint_as_float(bits);
-#else
-  float x;
-  std::memcpy(&x, &bits, sizeof(x));
-  return x;
-#endif
+  return RECOLLECT_BY_DEVICE(__uint_as_float(bits), std::bit_cast<float>(bits));
 }
-
 RECOLLECT_HD float Infinity() { return FromBits(0x7f800000u); }
 
 RECOLLECT_HD float FromBf16(uint16_t bits) { return FromBits(static_cast<uint32_t>(bits) << 16); }

@@ -1,5 +1,5 @@
 // Backups of a data directory: RocksDB's backup engine, whose directory shares unchanged tables
-// between backups. A store makes them while it is in use (Backups::Backup); the functions
+// between backups. A store makes them while it is in use (DocumentStore::Backup); the functions
 // here need no store.
 //
 // The head (store/rocks/db/head.h) is no part of the database. A backup keeps the catalog's count

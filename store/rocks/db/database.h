@@ -108,7 +108,7 @@ class Database {
   // sessions' chunks.
   absl::Status Flush();
 
-  // Implements Backups::Backup; in backup.cc. After an error of the disk the database is not
+  // Implements DocumentStore::Backup; in backup.cc. After an error of the disk the database is not
   // opened again before the backup has ended.
   absl::StatusOr<BackupInfo> Backup(const std::string& directory, uint32_t keep);
 

@@ -12,33 +12,29 @@ namespace recollect::kernels::cuda {
 constexpr int kBoundsThreads = 128;
 
 // Channels kBoundsThreads * index and those that follow, of one block or of neighbours.
-template <typename Block>
-RECOLLECT_HD void RunBounds(Block& block, const BlockBoundsOp& op, int64_t index) {
-  const BlockBoundsSizes& sizes = op.sizes;
-  block.Run([&](int t) {
-    const int64_t place = index * kBoundsThreads + t;
-    if (place >= sizes.blocks * sizes.width) return;
-    const KeyBlock keys = op.blocks[place / sizes.width];
-    const int64_t channel = place % sizes.width;
-    const float* const from = keys.keys + channel;
-    float low = *from, high = low, sum = low;
-    RECOLLECT_UNROLL_BY_4
-    for (int64_t row = 1; row < sizes.block; ++row) {
-      const float key = from[row * sizes.width];
-      low = Min(low, key);
-      high = Max(high, key);
-      sum = Add(sum, key);
-    }
-    if (sizes.mean) low = high = Div(sum, static_cast<float>(sizes.block));
-    keys.low[channel] = low;
-    keys.high[channel] = high;
-  });
-}
-
 struct BoundsBlocks : Blocks<kBoundsThreads> {
   template <typename Block>
   static RECOLLECT_HD void Run(Block& block, NoShared&, const BlockBoundsOp& op, BlockIndex at) {
-    RunBounds(block, op, at.x);
+    const int64_t index = at.x;
+    const BlockBoundsSizes& sizes = op.sizes;
+    block.Run([&](int t) {
+      const int64_t place = index * kBoundsThreads + t;
+      if (place >= sizes.blocks * sizes.width) return;
+      const KeyBlock keys = op.blocks[place / sizes.width];
+      const int64_t channel = place % sizes.width;
+      const float* const from = keys.keys + channel;
+      float low = *from, high = low, sum = low;
+      RECOLLECT_UNROLL_BY_4
+      for (int64_t row = 1; row < sizes.block; ++row) {
+        const float key = from[row * sizes.width];
+        low = Min(low, key);
+        high = Max(high, key);
+        sum = Add(sum, key);
+      }
+      if (sizes.mean) low = high = Div(sum, static_cast<float>(sizes.block));
+      keys.low[channel] = low;
+      keys.high[channel] = high;
+    });
   }
 };
 

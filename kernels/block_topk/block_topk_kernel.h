@@ -59,92 +59,95 @@ struct BlockPartShared {
 // Ranks one part of the blocks for one head of one tile of rows. Writes nothing if no row of the
 // tile has blocks in this part.
 // REQUIRES: count > 1.
-template <typename Block>
-RECOLLECT_HD void BlockPart(Block& block, BlockPartShared& shared, const BlockTopKOp& op,
-                            int64_t tile, int head, int64_t part) {
-  const BlockTopKSizes& sizes = op.plan.sizes;
-  const int dim = sizes.head_dim, n = static_cast<int>(sizes.count) - 1;
-  const int64_t first_row = tile * kRowTile;
-  const int rows =
-      static_cast<int>(sizes.rows - first_row < kRowTile ? sizes.rows - first_row : kRowTile);
-  const int64_t begin = part * op.plan.part_blocks;
-  const auto end_of = [&](int q) {
-    const int64_t before = q < rows ? BlocksBefore(op, first_row + q) : 0;
-    return before < begin + op.plan.part_blocks ? before : begin + op.plan.part_blocks;
-  };
-  int64_t end = begin;
-  for (int q = 0; q < rows; ++q) end = end_of(q) > end ? end_of(q) : end;
-  if (end == begin) return;
+struct BlockParts : Blocks<kTopKThreads, BlockPartShared> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, Shared& shared, const BlockTopKOp& op, BlockIndex at) {
+    const int64_t tile = at.x, part = at.z;
+    const int head = at.y;
+    const BlockTopKSizes& sizes = op.plan.sizes;
+    const int dim = sizes.head_dim, n = static_cast<int>(sizes.count) - 1;
+    const int64_t first_row = tile * kRowTile;
+    const int rows =
+        static_cast<int>(sizes.rows - first_row < kRowTile ? sizes.rows - first_row : kRowTile);
+    const int64_t begin = part * op.plan.part_blocks;
+    const auto end_of = [&](int q) {
+      const int64_t before = q < rows ? BlocksBefore(op, first_row + q) : 0;
+      return before < begin + op.plan.part_blocks ? before : begin + op.plan.part_blocks;
+    };
+    int64_t end = begin;
+    for (int q = 0; q < rows; ++q) end = end_of(q) > end ? end_of(q) : end;
+    if (end == begin) return;
 
-  for (int q = 0; q < kRowTile; ++q) ClearList(block, shared.lists[q]);
-  block.Phase([&](int t) {
-    if (t < kRowTile) {
-      const BlockTopKRow& row = op.rows[first_row + (t < rows ? t : 0)];
-      shared.bounds[t] = {row.low, row.high, end_of(t)};
-    }
-    for (int i = t; i < kRowTile * RoundUpToPiece(dim); i += kTopKThreads) {
-      const int q = i / RoundUpToPiece(dim), d = i % RoundUpToPiece(dim);
-      shared.queries[q][d] =
-          q < rows && d < dim ? op.q[(first_row + q) * op.q_stride + head * dim + d] : 0.0f;
-    }
-  });
+    for (int q = 0; q < kRowTile; ++q) ClearList(block, shared.lists[q]);
+    block.Phase([&](int t) {
+      if (t < kRowTile) {
+        const BlockTopKRow& row = op.rows[first_row + (t < rows ? t : 0)];
+        shared.bounds[t] = {row.low, row.high, end_of(t)};
+      }
+      for (int i = t; i < kRowTile * RoundUpToPiece(dim); i += kTopKThreads) {
+        const int q = i / RoundUpToPiece(dim), d = i % RoundUpToPiece(dim);
+        shared.queries[q][d] =
+            q < rows && d < dim ? op.q[(first_row + q) * op.q_stride + head * dim + d] : 0.0f;
+      }
+    });
 
-  typename Block::template PerThread<Floats<kBlocksPerLane * kRowTile>> scores(block);
-  for (int64_t step = begin; step < end; step += kScoreStep) {
-    block.Run([&](int t) {
-      const int group = t / kDotLanes, lane = t % kDotLanes;
-      Floats<kBlocksPerLane* kRowTile> sums = {};
-      for (int piece = lane; piece * kDotPiece < dim; piece += kDotLanes) {
-        float low[kBlocksPerLane][kDotPiece], high[kBlocksPerLane][kDotPiece];
-        RECOLLECT_UNROLL
-        for (int q = 0; q < kRowTile; ++q) {
-          const BlockBounds bounds = shared.bounds[q];
-          if (bounds.end <= step) continue;
-          if (q == 0 || !SameBounds(bounds, shared.bounds[q - 1])) {
-            RECOLLECT_UNROLL
-            for (int u = 0; u < kBlocksPerLane; ++u) {
-              // Past the end, the last block is scored again and not offered.
-              int64_t index = step + u * kKeyGroups + group;
-              if (index >= bounds.end) index = bounds.end - 1;
-              const int64_t at = (index * sizes.heads + head) * dim;
-              LoadPiece(bounds.low + at, piece, dim, IsAligned(bounds.low + at), low[u]);
-              LoadPiece(bounds.high + at, piece, dim, IsAligned(bounds.high + at), high[u]);
-            }
-          }
+    typename Block::template PerThread<Floats<kBlocksPerLane * kRowTile>> scores(block);
+    for (int64_t step = begin; step < end; step += kScoreStep) {
+      block.Run([&](int t) {
+        const int group = t / kDotLanes, lane = t % kDotLanes;
+        Floats<kBlocksPerLane* kRowTile> sums = {};
+        for (int piece = lane; piece * kDotPiece < dim; piece += kDotLanes) {
+          float low[kBlocksPerLane][kDotPiece], high[kBlocksPerLane][kDotPiece];
           RECOLLECT_UNROLL
-          for (int i = 0; i < kDotPiece; ++i) {
-            const float number = shared.queries[q][piece * kDotPiece + i];
+          for (int q = 0; q < kRowTile; ++q) {
+            const BlockBounds bounds = shared.bounds[q];
+            if (bounds.end <= step) continue;
+            if (q == 0 || !SameBounds(bounds, shared.bounds[q - 1])) {
+              RECOLLECT_UNROLL
+              for (int u = 0; u < kBlocksPerLane; ++u) {
+                // Past the end, the last block is scored again and not offered.
+                int64_t index = step + u * kKeyGroups + group;
+                if (index >= bounds.end) index = bounds.end - 1;
+                const int64_t at = (index * sizes.heads + head) * dim;
+                LoadPiece(bounds.low + at, piece, dim, IsAligned(bounds.low + at), low[u]);
+                LoadPiece(bounds.high + at, piece, dim, IsAligned(bounds.high + at), high[u]);
+              }
+            }
             RECOLLECT_UNROLL
-            for (int u = 0; u < kBlocksPerLane; ++u) {
-              float& sum = sums.v[u * kRowTile + q];
-              sum = Add(sum, Max(Mul(number, low[u][i]), Mul(number, high[u][i])));
+            for (int i = 0; i < kDotPiece; ++i) {
+              const float number = shared.queries[q][piece * kDotPiece + i];
+              RECOLLECT_UNROLL
+              for (int u = 0; u < kBlocksPerLane; ++u) {
+                float& sum = sums.v[u * kRowTile + q];
+                sum = Add(sum, Max(Mul(number, low[u][i]), Mul(number, high[u][i])));
+              }
             }
           }
         }
-      }
-      scores[t] = sums;
-    });
-    block.XorSum(scores, kDotLanes);
-    block.Phase([&](int t) {
-      const int group = t / kDotLanes, lane = t % kDotLanes;
-      RECOLLECT_UNROLL
-      for (int i = 0; i < kBlocksPerLane * kRowTile; ++i) {
-        const int u = i / kRowTile, q = i % kRowTile;
-        const int64_t index = step + u * kKeyGroups + group;
-        if (i % kDotLanes != lane || index >= shared.bounds[q].end) continue;
-        const uint64_t packed = PackBlock(scores[t].v[i], index);
-        if (IsBetterThanLast(shared.lists[q], n, packed)) Offer(block, shared.lists[q], packed);
-      }
-    });
-    for (int q = 0; q < rows; ++q) SortIfFull(block, shared.lists[q], kScoreStep);
-  }
-  for (int q = 0; q < rows; ++q) SortList(block, shared.lists[q]);
-  block.Run([&](int t) {
-    for (int q = 0; q < rows; ++q) {
-      if (t < n) BestOf(op, first_row + q, head, part)[t] = shared.lists[q].slots[t];
+        scores[t] = sums;
+      });
+      block.XorSum(scores, kDotLanes);
+      block.Phase([&](int t) {
+        const int group = t / kDotLanes, lane = t % kDotLanes;
+        RECOLLECT_UNROLL
+        for (int i = 0; i < kBlocksPerLane * kRowTile; ++i) {
+          const int u = i / kRowTile, q = i % kRowTile;
+          const int64_t index = step + u * kKeyGroups + group;
+          if (i % kDotLanes != lane || index >= shared.bounds[q].end) continue;
+          const uint64_t packed = PackBlock(scores[t].v[i], index);
+          if (IsBetterThanLast(shared.lists[q], n, packed)) Offer(block, shared.lists[q], packed);
+        }
+      });
+      for (int q = 0; q < rows; ++q) SortIfFull(block, shared.lists[q], kScoreStep);
     }
-  });
-}
+    for (int q = 0; q < rows; ++q) SortList(block, shared.lists[q]);
+    block.Run([&](int t) {
+      for (int q = 0; q < rows; ++q) {
+        if (t < n) BestOf(op, first_row + q, head, part)[t] = shared.lists[q].slots[t];
+      }
+    });
+  }
+};
 
 // The positions of a pattern before `limit`, ascending: [0, initial), then `dilated` positions from
 // `first` on, `dilation` apart, then [window, limit).
@@ -193,81 +196,71 @@ struct BlockMergeShared {
 };
 
 // Merges the parts' lists of one row and head and writes its entries: ascending, each once.
-template <typename Block>
-RECOLLECT_HD void BlockMerge(Block& block, BlockMergeShared& shared, const BlockTopKOp& op,
-                             int64_t row, int head) {
-  const BlockTopKSizes& sizes = op.plan.sizes;
-  const int n = static_cast<int>(sizes.count) - 1;
-  const int64_t size = sizes.block, position = op.rows[row].position;
-  const int64_t before = BlocksBefore(op, row), own = before * size;
-  const int chosen = static_cast<int>(Least(before, n));
-  TopKList& list = shared.list;
-  if (chosen > 0) {
-    const int64_t parts = (before + op.plan.part_blocks - 1) / op.plan.part_blocks;
-    MergeNumbers(block, list, BestOf(op, row, head, 0), parts * n, n);
-    // With the scores removed, the numbers sort by index, the lowest first.
-    block.Phase(
-        [&](int t) { list.slots[t] = t < chosen ? static_cast<uint32_t>(list.slots[t]) : 0; });
-    SortList(block, list);
-  }
-
-  // The row's own block has all positions from `own` on, so the pattern matters only before it.
-  const PatternCut cut = CutPattern(op.patterns[head * op.patterns_per_head], position, own);
-  block.Phase([&](int t) {
-    if (t >= chosen) return;
-    const int64_t begin = ChoiceOf(list.slots[t]) * size;
-    shared.begins[t] = begin;
-    shared.more[t] = size - (PatternBefore(cut, begin + size) - PatternBefore(cut, begin));
-  });
-  block.Phase([&](int t) {
-    for (int c = t; c <= chosen; c += kTopKThreads) {
-      int64_t sum = 0;
-      for (int earlier = 0; earlier < c; ++earlier) sum += shared.more[earlier];
-      shared.added[c] = sum;
-    }
-  });
-  block.Run([&](int t) {
-    const int64_t of_pattern = PatternBefore(cut, own);
-    const int64_t of_own = position + 1 - own, first_own = of_pattern + shared.added[chosen];
-    const int64_t place = row * sizes.heads + head;
-    int32_t* const entries = op.entries + place * sizes.max_entries;
-    if (t == 0) op.counts[place] = static_cast<int32_t>(first_own + of_own);
-    for (int64_t i = t; i < of_own; i += kTopKThreads) {
-      entries[first_own + i] = static_cast<int32_t>(own + i);
-    }
-    for (int c = 0; c < chosen; ++c) {
-      const int64_t begin = shared.begins[c], first = PatternBefore(cut, begin) + shared.added[c];
-      for (int64_t i = t; i < size; i += kTopKThreads) {
-        entries[first + i] = static_cast<int32_t>(begin + i);
-      }
-    }
-    for (int64_t i = t; i < of_pattern; i += kTopKThreads) {
-      const int64_t at = PatternAt(cut, i);
-      int c = 0;  // chosen blocks that begin at or before `at`
-      for (int end = chosen; c < end;) {
-        const int middle = (c + end) / 2;
-        if (shared.begins[middle] <= at) {
-          c = middle + 1;
-        } else {
-          end = middle;
-        }
-      }
-      if (c > 0 && at < shared.begins[c - 1] + size) continue;
-      entries[i + shared.added[c]] = static_cast<int32_t>(at);
-    }
-  });
-}
-
-struct BlockParts : Blocks<kTopKThreads, BlockPartShared> {
-  template <typename Block>
-  static RECOLLECT_HD void Run(Block& block, Shared& shared, const BlockTopKOp& op, BlockIndex at) {
-    BlockPart(block, shared, op, at.x, at.y, at.z);
-  }
-};
 struct BlockMerges : Blocks<kTopKThreads, BlockMergeShared> {
   template <typename Block>
   static RECOLLECT_HD void Run(Block& block, Shared& shared, const BlockTopKOp& op, BlockIndex at) {
-    BlockMerge(block, shared, op, at.x, at.y);
+    const int64_t row = at.x;
+    const int head = at.y;
+    const BlockTopKSizes& sizes = op.plan.sizes;
+    const int n = static_cast<int>(sizes.count) - 1;
+    const int64_t size = sizes.block, position = op.rows[row].position;
+    const int64_t before = BlocksBefore(op, row), own = before * size;
+    const int chosen = static_cast<int>(Least(before, n));
+    TopKList& list = shared.list;
+    if (chosen > 0) {
+      const int64_t parts = (before + op.plan.part_blocks - 1) / op.plan.part_blocks;
+      MergeNumbers(block, list, BestOf(op, row, head, 0), parts * n, n);
+      // With the scores removed, the numbers sort by index, the lowest first.
+      block.Phase(
+          [&](int t) { list.slots[t] = t < chosen ? static_cast<uint32_t>(list.slots[t]) : 0; });
+      SortList(block, list);
+    }
+
+    // The row's own block has all positions from `own` on, so the pattern matters only before it.
+    const PatternCut cut = CutPattern(op.patterns[head * op.patterns_per_head], position, own);
+    block.Phase([&](int t) {
+      if (t >= chosen) return;
+      const int64_t begin = ChoiceOf(list.slots[t]) * size;
+      shared.begins[t] = begin;
+      shared.more[t] = size - (PatternBefore(cut, begin + size) - PatternBefore(cut, begin));
+    });
+    block.Phase([&](int t) {
+      for (int c = t; c <= chosen; c += kTopKThreads) {
+        int64_t sum = 0;
+        for (int earlier = 0; earlier < c; ++earlier) sum += shared.more[earlier];
+        shared.added[c] = sum;
+      }
+    });
+    block.Run([&](int t) {
+      const int64_t of_pattern = PatternBefore(cut, own);
+      const int64_t of_own = position + 1 - own, first_own = of_pattern + shared.added[chosen];
+      const int64_t place = row * sizes.heads + head;
+      int32_t* const entries = op.entries + place * sizes.max_entries;
+      if (t == 0) op.counts[place] = static_cast<int32_t>(first_own + of_own);
+      for (int64_t i = t; i < of_own; i += kTopKThreads) {
+        entries[first_own + i] = static_cast<int32_t>(own + i);
+      }
+      for (int c = 0; c < chosen; ++c) {
+        const int64_t begin = shared.begins[c], first = PatternBefore(cut, begin) + shared.added[c];
+        for (int64_t i = t; i < size; i += kTopKThreads) {
+          entries[first + i] = static_cast<int32_t>(begin + i);
+        }
+      }
+      for (int64_t i = t; i < of_pattern; i += kTopKThreads) {
+        const int64_t at = PatternAt(cut, i);
+        int c = 0;  // chosen blocks that begin at or before `at`
+        for (int end = chosen; c < end;) {
+          const int middle = (c + end) / 2;
+          if (shared.begins[middle] <= at) {
+            c = middle + 1;
+          } else {
+            end = middle;
+          }
+        }
+        if (c > 0 && at < shared.begins[c - 1] + size) continue;
+        entries[i + shared.added[c]] = static_cast<int32_t>(at);
+      }
+    });
   }
 };
 

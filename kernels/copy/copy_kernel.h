@@ -66,28 +66,24 @@ RECOLLECT_HD void CopySlice(const DeviceCopy& copy, int64_t slice, int64_t slice
 }
 
 // Thread block `index`, a warp for each of its slices.
-template <typename Block>
-RECOLLECT_HD void RunCopy(Block& block, const CopyArgs& args, int64_t index) {
-  const int64_t slices = args.plan.slices;
-  block.Run([&](int t) {
-    const int64_t warp = index * (kCopyThreads / kCopyWarp) + t / kCopyWarp;
-    const int64_t number = warp / slices;
-    if (number >= args.plan.count) return;
-    const DeviceCopy copy = args.copies[number];
-    const bool aligned =
-        IsAligned(copy.from) && IsAligned(copy.to) && copy.bytes % int64_t{sizeof(CopyFour)} == 0;
-    if (aligned) {
-      CopySlice<CopyFour>(copy, warp % slices, slices, t % kCopyWarp);
-    } else {
-      CopySlice<CopyWord>(copy, warp % slices, slices, t % kCopyWarp);
-    }
-  });
-}
-
 struct CopyBlocks : Blocks<kCopyThreads> {
   template <typename Block>
   static RECOLLECT_HD void Run(Block& block, NoShared&, const CopyArgs& args, BlockIndex at) {
-    RunCopy(block, args, at.x);
+    const int64_t index = at.x;
+    const int64_t slices = args.plan.slices;
+    block.Run([&](int t) {
+      const int64_t warp = index * (kCopyThreads / kCopyWarp) + t / kCopyWarp;
+      const int64_t number = warp / slices;
+      if (number >= args.plan.count) return;
+      const DeviceCopy copy = args.copies[number];
+      const bool aligned =
+          IsAligned(copy.from) && IsAligned(copy.to) && copy.bytes % int64_t{sizeof(CopyFour)} == 0;
+      if (aligned) {
+        CopySlice<CopyFour>(copy, warp % slices, slices, t % kCopyWarp);
+      } else {
+        CopySlice<CopyWord>(copy, warp % slices, slices, t % kCopyWarp);
+      }
+    });
   }
 };
 

@@ -143,65 +143,68 @@ RECOLLECT_HD int NormLanes(int64_t width) {
 }
 
 // Thread block `index`: eight narrow rows, or a wide one. A head of a row counts as a row here.
-template <typename Out, typename Block>
-RECOLLECT_HD void RunNorm(Block& block, NormShared& shared, const NormArgs<Out>& args,
-                          int64_t index) {
-  const RowSizes& sizes = args.sizes;
-  const int lanes = NormLanes(sizes.width);
-  const int64_t step = lanes * kRowPiece;
-  const int64_t first = index * (kNormThreads / lanes), rows = sizes.rows * sizes.heads;
-  const auto place_of = [&](int t) {
-    const int64_t row = first + t / lanes;
-    return row / sizes.heads * sizes.stride + row % sizes.heads * sizes.width;
-  };
-  typename Block::template PerThread<Floats<1>> sums(block);
-  block.Run([&](int t) {
-    float sum = 0;
-    if (first + t / lanes < rows) {
+struct NormBlocks : Blocks<kNormThreads, NormShared> {
+  template <typename Block, typename Out>
+  static RECOLLECT_HD void Run(Block& block, Shared& shared, const NormArgs<Out>& args,
+                               BlockIndex at) {
+    const int64_t index = at.x;
+    const RowSizes& sizes = args.sizes;
+    const int lanes = NormLanes(sizes.width);
+    const int64_t step = lanes * kRowPiece;
+    const int64_t first = index * (kNormThreads / lanes), rows = sizes.rows * sizes.heads;
+    const auto place_of = [&](int t) {
+      const int64_t row = first + t / lanes;
+      return row / sizes.heads * sizes.stride + row % sizes.heads * sizes.width;
+    };
+    typename Block::template PerThread<Floats<1>> sums(block);
+    block.Run([&](int t) {
+      float sum = 0;
+      if (first + t / lanes < rows) {
+        const float* x = args.x + place_of(t);
+        for (int64_t i = t % lanes * kRowPiece; i < sizes.width; i += kNormAhead * step) {
+          float pieces[kNormAhead][kRowPiece];
+          RECOLLECT_UNROLL
+          for (int u = 0; u < kNormAhead; ++u) {
+            ReadFour(x + i + u * step, sizes.width - i - u * step, pieces[u]);
+          }
+          RECOLLECT_UNROLL
+          for (int u = 0; u < kNormAhead * kRowPiece; ++u) {
+            const float number = pieces[u / kRowPiece][u % kRowPiece];
+            sum = Fma(number, number, sum);
+          }
+        }
+      }
+      sums[t].v[0] = sum;
+    });
+    block.XorSum(sums, kNormWarp);
+    block.Phase([&](int t) {
+      if (t % kNormWarp == 0) shared.sums[t / kNormWarp] = sums[t].v[0];
+    });
+    block.Run([&](int t) {
+      if (first + t / lanes >= rows) return;
+      const float* of_row = shared.sums + t / lanes * (lanes / kNormWarp);
+      float sum = of_row[0];
+      for (int warp = 1; warp < lanes / kNormWarp; ++warp) sum = Add(sum, of_row[warp]);
+      const float mean = Div(sum, static_cast<float>(sizes.width));
+      const float scale = Div(1.0f, Sqrt(Add(mean, args.eps)));
       const float* x = args.x + place_of(t);
-      for (int64_t i = t % lanes * kRowPiece; i < sizes.width; i += kNormAhead * step) {
-        float pieces[kNormAhead][kRowPiece];
+      const float* gain = args.gain;
+      if (gain != nullptr) gain += (first + t / lanes) % sizes.heads * args.gain_stride;
+      Out* y = args.y + place_of(t);
+      for (int64_t i = t % lanes * kRowPiece; i < sizes.width; i += step) {
+        float numbers[kRowPiece], gains[kRowPiece];
+        ReadFour(x + i, sizes.width - i, numbers);
+        if (gain != nullptr) ReadFour(gain + i, sizes.width - i, gains);
         RECOLLECT_UNROLL
-        for (int u = 0; u < kNormAhead; ++u) {
-          ReadFour(x + i + u * step, sizes.width - i - u * step, pieces[u]);
+        for (int u = 0; u < kRowPiece; ++u) {
+          numbers[u] = Mul(numbers[u], scale);
+          if (gain != nullptr) numbers[u] = Mul(numbers[u], gains[u]);
         }
-        RECOLLECT_UNROLL
-        for (int u = 0; u < kNormAhead * kRowPiece; ++u) {
-          const float number = pieces[u / kRowPiece][u % kRowPiece];
-          sum = Fma(number, number, sum);
-        }
+        WriteFour(y + i, sizes.width - i, numbers);
       }
-    }
-    sums[t].v[0] = sum;
-  });
-  block.XorSum(sums, kNormWarp);
-  block.Phase([&](int t) {
-    if (t % kNormWarp == 0) shared.sums[t / kNormWarp] = sums[t].v[0];
-  });
-  block.Run([&](int t) {
-    if (first + t / lanes >= rows) return;
-    const float* of_row = shared.sums + t / lanes * (lanes / kNormWarp);
-    float sum = of_row[0];
-    for (int warp = 1; warp < lanes / kNormWarp; ++warp) sum = Add(sum, of_row[warp]);
-    const float mean = Div(sum, static_cast<float>(sizes.width));
-    const float scale = Div(1.0f, Sqrt(Add(mean, args.eps)));
-    const float* x = args.x + place_of(t);
-    const float* gain = args.gain;
-    if (gain != nullptr) gain += (first + t / lanes) % sizes.heads * args.gain_stride;
-    Out* y = args.y + place_of(t);
-    for (int64_t i = t % lanes * kRowPiece; i < sizes.width; i += step) {
-      float numbers[kRowPiece], gains[kRowPiece];
-      ReadFour(x + i, sizes.width - i, numbers);
-      if (gain != nullptr) ReadFour(gain + i, sizes.width - i, gains);
-      RECOLLECT_UNROLL
-      for (int u = 0; u < kRowPiece; ++u) {
-        numbers[u] = Mul(numbers[u], scale);
-        if (gain != nullptr) numbers[u] = Mul(numbers[u], gains[u]);
-      }
-      WriteFour(y + i, sizes.width - i, numbers);
-    }
-  });
-}
+    });
+  }
+};
 
 // ---- Launches ----------------------------------------------------------------------------------
 
@@ -212,14 +215,6 @@ struct RowBlocks : Blocks<kRowThreads> {
     RunRows<Function>(block, args, at.x);
   }
 };
-struct NormBlocks : Blocks<kNormThreads, NormShared> {
-  template <typename Block, typename Out>
-  static RECOLLECT_HD void Run(Block& block, Shared& shared, const NormArgs<Out>& args,
-                               BlockIndex at) {
-    RunNorm(block, shared, args, at.x);
-  }
-};
-
 template <typename Launcher, typename Function, typename Out>
 absl::Status LaunchRows(const Launcher& launch, const RowCall<Function, Out>& call) {
   const RowArgs<Out>& args = call.args;

@@ -164,34 +164,38 @@ RECOLLECT_HD void ScanChannelRows(const GatedScanOp& op, const GatedScanSegment&
 }
 
 // By channel: kChannelThreads channels of one segment.
-template <int kInputs, typename Block>
-RECOLLECT_HD void ScanByChannel(Block& block, const GatedScanOp& op, int64_t index, int64_t tile) {
-  block.Run([&](int t) {
-    const GatedScanSegment segment = op.segments[index];
-    const int rows = static_cast<int>(segment.rows);
-    const int64_t channel = tile * kChannelThreads + t;
-    if (rows <= 0 || channel >= op.plan.sizes.channels) return;
-    const float bias = BiasOf(op, channel);
-    ScanChain chains[kInputs];
-    RECOLLECT_UNROLL
-    for (int i = 0; i < kInputs; ++i) {
-      chains[i] = BeginChain(op, segment.first, segment.state[i][channel]);
-    }
-    int row = 0;
-    for (; rows - row >= kRowsAhead; row += kRowsAhead) {
-      ScanChannelRows<kInputs, kRowsAhead>(op, segment, channel, row, bias, chains);
-    }
-    if (rows - row >= 4) {
-      ScanChannelRows<kInputs, 4>(op, segment, channel, row, bias, chains);
-      row += 4;
-    }
-    for (; row < rows; ++row) {
-      ScanChannelRows<kInputs, 1>(op, segment, channel, row, bias, chains);
-    }
-    RECOLLECT_UNROLL
-    for (int i = 0; i < kInputs; ++i) segment.state[i][channel] = chains[i].state;
-  });
-}
+template <int kInputs>
+struct ScanChannelBlocks : Blocks<kChannelThreads> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, NoShared&, const GatedScanOp& op, BlockIndex at) {
+    const int64_t index = at.y, tile = at.x;
+    block.Run([&](int t) {
+      const GatedScanSegment segment = op.segments[index];
+      const int rows = static_cast<int>(segment.rows);
+      const int64_t channel = tile * kChannelThreads + t;
+      if (rows <= 0 || channel >= op.plan.sizes.channels) return;
+      const float bias = BiasOf(op, channel);
+      ScanChain chains[kInputs];
+      RECOLLECT_UNROLL
+      for (int i = 0; i < kInputs; ++i) {
+        chains[i] = BeginChain(op, segment.first, segment.state[i][channel]);
+      }
+      int row = 0;
+      for (; rows - row >= kRowsAhead; row += kRowsAhead) {
+        ScanChannelRows<kInputs, kRowsAhead>(op, segment, channel, row, bias, chains);
+      }
+      if (rows - row >= 4) {
+        ScanChannelRows<kInputs, 4>(op, segment, channel, row, bias, chains);
+        row += 4;
+      }
+      for (; row < rows; ++row) {
+        ScanChannelRows<kInputs, 1>(op, segment, channel, row, bias, chains);
+      }
+      RECOLLECT_UNROLL
+      for (int i = 0; i < kInputs; ++i) segment.state[i][channel] = chains[i].state;
+    });
+  }
+};
 
 // Runs `count` rows of one step in one lane of the recurrence's warp.
 RECOLLECT_HD void RunStep(ScanShared& shared, int lane, int turn, int count, int64_t chunk,
@@ -230,107 +234,96 @@ RECOLLECT_HD void RunStep(ScanShared& shared, int lane, int turn, int count, int
 // first warp, a lane for each input and channel, takes one step through time; the other threads,
 // each with the same four rows of one channel in every step, write out y of the step before,
 // compute gates of the step after in its place, and issue loads further ahead.
-template <int kInputs, typename Block>
-RECOLLECT_HD void ScanByTile(Block& block, ScanShared& shared, const GatedScanOp& op, int64_t index,
-                             int64_t tile) {
-  const GatedScanSizes& sizes = op.plan.sizes;
-  const GatedScanSegment segment = op.segments[index];
-  const int rows = static_cast<int>(segment.rows);
-  if (rows <= 0) return;
-  const int steps = (rows + kStepRows - 1) / kStepRows, whole_steps = rows / kStepRows;
-  const auto channel_of = [&](int t) { return tile * kTileChannels + t % kTileChannels; };
-  const auto unit_of = [](int t) { return (t - kChainThreads) / kTileChannels; };
-  const auto has_chain = [&](int t) {
-    return t < kInputs * kTileChannels && channel_of(t) < sizes.channels;
-  };
-  // Rows of thread t's unit in one step.
-  const auto count_of = [&](int t, int step) {
-    return step < whole_steps ? kUnitRows : rows - step * kStepRows - unit_of(t) * kUnitRows;
-  };
-
-  struct Ahead {
-    ScanLoads<kInputs, kUnitRows> steps[kStepsAhead];
-    float bias;
-    int64_t load_at, store_at;  // where the next unit is loaded from and stored to
-  };
-  typename Block::template PerThread<ScanChain> chains(block);
-  typename Block::template PerThread<Ahead> aheads(block);
-  block.Run([&](int t) {
-    if (t < kChainThreads) {
-      if (!has_chain(t)) return;
-      const float* const state = op.segments[index].state[t / kTileChannels];
-      chains[t] = BeginChain(op, segment.first, state[channel_of(t)]);
-      return;
-    }
-    if (channel_of(t) >= sizes.channels) return;
-    Ahead& ahead = aheads[t];
-    ahead.bias = BiasOf(op, channel_of(t));
-    ahead.load_at = unit_of(t) * kUnitRows * op.stride + channel_of(t);
-    ahead.store_at = unit_of(t) * kUnitRows * op.y_stride + channel_of(t);
-    RECOLLECT_UNROLL
-    for (int s = 0; s < kStepsAhead; ++s) {
-      ahead.steps[s] = LoadInputs<kInputs, kUnitRows>(op, segment, ahead.load_at, count_of(t, s));
-      ahead.load_at += kStepRows * op.stride;
-    }
-  });
-  // Two phases beyond the last step: in them its rows go through the recurrence and are written
-  // out.
-  for (int begin = 0; begin < steps + 2; begin += kStepsAhead) {
-    RECOLLECT_UNROLL
-    for (int s = 0; s < kStepsAhead; ++s) {
-      const int step = begin + s, turn = step % 2;
-      block.Phase([&](int t) {
-        if (t < kChainThreads) {
-          const int left = rows - (step - 1) * kStepRows;
-          if (step == 0 || left <= 0 || !has_chain(t)) return;
-          RunStep(shared, t, 1 - turn, left < kStepRows ? left : kStepRows, sizes.chunk, chains[t]);
-          return;
-        }
-        if (channel_of(t) >= sizes.channels) return;
-        Ahead& ahead = aheads[t];
-        ScanUnit* const gates_place = &shared.gates[turn][t % kTileChannels][unit_of(t)];
-        ScanUnit* const values_place = &shared.values[turn][t % kTileChannels][unit_of(t)];
-        constexpr int kNextInput = kTileChannels * (kStepUnits + 1);
-        if (step >= 2) {
-          RECOLLECT_UNROLL
-          for (int i = 0; i < kInputs; ++i) {
-            StoreRows(segment.y[i] + ahead.store_at, op.y_stride, count_of(t, step - 2),
-                      values_place[i * kNextInput]);
-          }
-          ahead.store_at += kStepRows * op.y_stride;
-        }
-        if (step >= steps) return;
-        const ScanUnit gates = GatesOf(ahead.steps[s].z, ahead.bias);
-        *gates_place = gates;
-        RECOLLECT_UNROLL
-        for (int i = 0; i < kInputs; ++i) {
-          values_place[i * kNextInput] = WeighRows(gates, ahead.steps[s].x[i]);
-        }
-        ahead.steps[s] = LoadInputs<kInputs, kUnitRows>(op, segment, ahead.load_at,
-                                                        count_of(t, step + kStepsAhead));
-        ahead.load_at += kStepRows * op.stride;
-      });
-    }
-  }
-  block.Run([&](int t) {
-    if (!has_chain(t)) return;
-    op.segments[index].state[t / kTileChannels][channel_of(t)] = chains[t].state;
-  });
-}
-
-template <int kInputs>
-struct ScanChannelBlocks : Blocks<kChannelThreads> {
-  template <typename Block>
-  static RECOLLECT_HD void Run(Block& block, NoShared&, const GatedScanOp& op, BlockIndex at) {
-    ScanByChannel<kInputs>(block, op, at.y, at.x);
-  }
-};
 template <int kInputs>
 struct ScanTileBlocks : Blocks<kTileThreads, ScanShared> {
   template <typename Block>
   static RECOLLECT_HD void Run(Block& block, ScanShared& shared, const GatedScanOp& op,
                                BlockIndex at) {
-    ScanByTile<kInputs>(block, shared, op, at.y, at.x);
+    const int64_t index = at.y, tile = at.x;
+    const GatedScanSizes& sizes = op.plan.sizes;
+    const GatedScanSegment segment = op.segments[index];
+    const int rows = static_cast<int>(segment.rows);
+    if (rows <= 0) return;
+    const int steps = (rows + kStepRows - 1) / kStepRows, whole_steps = rows / kStepRows;
+    const auto channel_of = [&](int t) { return tile * kTileChannels + t % kTileChannels; };
+    const auto unit_of = [](int t) { return (t - kChainThreads) / kTileChannels; };
+    const auto has_chain = [&](int t) {
+      return t < kInputs * kTileChannels && channel_of(t) < sizes.channels;
+    };
+    // Rows of thread t's unit in one step.
+    const auto count_of = [&](int t, int step) {
+      return step < whole_steps ? kUnitRows : rows - step * kStepRows - unit_of(t) * kUnitRows;
+    };
+
+    struct Ahead {
+      ScanLoads<kInputs, kUnitRows> steps[kStepsAhead];
+      float bias;
+      int64_t load_at, store_at;  // where the next unit is loaded from and stored to
+    };
+    typename Block::template PerThread<ScanChain> chains(block);
+    typename Block::template PerThread<Ahead> aheads(block);
+    block.Run([&](int t) {
+      if (t < kChainThreads) {
+        if (!has_chain(t)) return;
+        const float* const state = op.segments[index].state[t / kTileChannels];
+        chains[t] = BeginChain(op, segment.first, state[channel_of(t)]);
+        return;
+      }
+      if (channel_of(t) >= sizes.channels) return;
+      Ahead& ahead = aheads[t];
+      ahead.bias = BiasOf(op, channel_of(t));
+      ahead.load_at = unit_of(t) * kUnitRows * op.stride + channel_of(t);
+      ahead.store_at = unit_of(t) * kUnitRows * op.y_stride + channel_of(t);
+      RECOLLECT_UNROLL
+      for (int s = 0; s < kStepsAhead; ++s) {
+        ahead.steps[s] = LoadInputs<kInputs, kUnitRows>(op, segment, ahead.load_at, count_of(t, s));
+        ahead.load_at += kStepRows * op.stride;
+      }
+    });
+    // Two phases beyond the last step: in them its rows go through the recurrence and are written
+    // out.
+    for (int begin = 0; begin < steps + 2; begin += kStepsAhead) {
+      RECOLLECT_UNROLL
+      for (int s = 0; s < kStepsAhead; ++s) {
+        const int step = begin + s, turn = step % 2;
+        block.Phase([&](int t) {
+          if (t < kChainThreads) {
+            const int left = rows - (step - 1) * kStepRows;
+            if (step == 0 || left <= 0 || !has_chain(t)) return;
+            RunStep(shared, t, 1 - turn, left < kStepRows ? left : kStepRows, sizes.chunk,
+                    chains[t]);
+            return;
+          }
+          if (channel_of(t) >= sizes.channels) return;
+          Ahead& ahead = aheads[t];
+          ScanUnit* const gates_place = &shared.gates[turn][t % kTileChannels][unit_of(t)];
+          ScanUnit* const values_place = &shared.values[turn][t % kTileChannels][unit_of(t)];
+          constexpr int kNextInput = kTileChannels * (kStepUnits + 1);
+          if (step >= 2) {
+            RECOLLECT_UNROLL
+            for (int i = 0; i < kInputs; ++i) {
+              StoreRows(segment.y[i] + ahead.store_at, op.y_stride, count_of(t, step - 2),
+                        values_place[i * kNextInput]);
+            }
+            ahead.store_at += kStepRows * op.y_stride;
+          }
+          if (step >= steps) return;
+          const ScanUnit gates = GatesOf(ahead.steps[s].z, ahead.bias);
+          *gates_place = gates;
+          RECOLLECT_UNROLL
+          for (int i = 0; i < kInputs; ++i) {
+            values_place[i * kNextInput] = WeighRows(gates, ahead.steps[s].x[i]);
+          }
+          ahead.steps[s] = LoadInputs<kInputs, kUnitRows>(op, segment, ahead.load_at,
+                                                          count_of(t, step + kStepsAhead));
+          ahead.load_at += kStepRows * op.stride;
+        });
+      }
+    }
+    block.Run([&](int t) {
+      if (!has_chain(t)) return;
+      op.segments[index].state[t / kTileChannels][channel_of(t)] = chains[t].state;
+    });
   }
 };
 

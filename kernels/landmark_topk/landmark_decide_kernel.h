@@ -94,27 +94,31 @@ RECOLLECT_HD void ScoreAgain(Block& block, DecideShared& shared, const LandmarkT
   });
 }
 
-// Answers one query from the filter's lists, and says whether the answer is in doubt.
-template <typename Block>
-RECOLLECT_HD void LandmarkDecide(Block& block, DecideShared& shared, const LandmarkTopKOp& op,
-                                 int64_t query) {
-  const int n = op.plan.sizes.n;
-  MergeNumbers(block, shared.list, FilterListOf(op, query, 0), op.plan.filter_parts * kFilterKept,
-               kFilterKept);
-  const float error = FilterError(block, shared, op, query);
-  ScoreAgain(block, shared, op);
-  block.Run([&](int t) {
-    if (t >= kFilterKept) return;
-    const uint64_t packed = shared.exact[t], last = shared.list.slots[kFilterKept - 1];
-    int rank = RankOf(shared.exact, kFilterKept, packed);
-    for (int i = 0; packed == 0 && i < t; ++i) rank += shared.exact[i] == 0 ? 1 : 0;
-    if (rank < n) WriteBest(op.candidates + query * n, op.scores + query * n, rank, packed);
-    if (rank != n - 1) return;
-    // Without a 16th nobody was left out, unless by a score that is no number.
-    const bool proven = last == 0 ? error < Infinity() : shared.sums[t] > Add(ScoreOf(last), error);
-    DoubtsOf(op)[query] = proven ? 0 : 1;
-  });
-}
+// Answers query x from the filter's lists, and says whether the answer is in doubt.
+struct LandmarkDecideBlocks : Blocks<kTopKThreads, DecideShared> {
+  template <typename Block>
+  static RECOLLECT_HD void Run(Block& block, Shared& shared, const LandmarkTopKOp& op,
+                               BlockIndex at) {
+    const int64_t query = at.x;
+    const int n = op.plan.sizes.n;
+    MergeNumbers(block, shared.list, FilterListOf(op, query, 0), op.plan.filter_parts * kFilterKept,
+                 kFilterKept);
+    const float error = FilterError(block, shared, op, query);
+    ScoreAgain(block, shared, op);
+    block.Run([&](int t) {
+      if (t >= kFilterKept) return;
+      const uint64_t packed = shared.exact[t], last = shared.list.slots[kFilterKept - 1];
+      int rank = RankOf(shared.exact, kFilterKept, packed);
+      for (int i = 0; packed == 0 && i < t; ++i) rank += shared.exact[i] == 0 ? 1 : 0;
+      if (rank < n) WriteBest(op.candidates + query * n, op.scores + query * n, rank, packed);
+      if (rank != n - 1) return;
+      // Without a 16th nobody was left out, unless by a score that is no number.
+      const bool proven =
+          last == 0 ? error < Infinity() : shared.sums[t] > Add(ScoreOf(last), error);
+      DoubtsOf(op)[query] = proven ? 0 : 1;
+    });
+  }
+};
 
 // ---- Launches ----------------------------------------------------------------------------------
 
@@ -157,15 +161,6 @@ struct LandmarkFilterBlocks : Blocks<kTopKThreads, FilterShared<kSteps>, 1> {
     LandmarkFilter(block, shared, op, at.y, at.x);
   }
 };
-// x the query.
-struct LandmarkDecideBlocks : Blocks<kTopKThreads, DecideShared> {
-  template <typename Block>
-  static RECOLLECT_HD void Run(Block& block, Shared& shared, const LandmarkTopKOp& op,
-                               BlockIndex at) {
-    LandmarkDecide(block, shared, op, at.x);
-  }
-};
-
 template <bool kDoubts, typename Launcher, typename Parts>
 absl::Status LaunchParts(const Launcher& launch, Parts blocks, const LandmarkTopKOp& op) {
   const LandmarkTopKPlan& plan = op.plan;

@@ -57,49 +57,45 @@ RECOLLECT_HD void SoftmaxOfWarps(Block& block,
 }
 
 // Thread block `index`, a warp for each of its heads.
-template <FeatureMap kMap, typename Block>
-RECOLLECT_HD void RunFeatures(Block& block, const FeaturesOp& op, int64_t index) {
-  const RowSizes& sizes = op.sizes;
-  const auto head_of = [&](int t) {
-    return index * (kFeatureThreads / kFeatureWarp) + t / kFeatureWarp;
-  };
-  const auto column_of = [](int t) { return t % kFeatureWarp * kFeaturePiece; };
-  // The number of a thread's channels: 0 or less if it has no channels or no head.
-  const auto count_of = [&](int t) {
-    return head_of(t) < sizes.rows * sizes.heads ? sizes.width - column_of(t) : 0;
-  };
-  typename Block::template PerThread<FeatureLane> lanes(block);
-  block.Run([&](int t) {
-    float y[kFeaturePiece] = {}, scale[kFeaturePiece];
-    if (count_of(t) > 0) {
-      const int64_t row = head_of(t) / sizes.heads, head = head_of(t) % sizes.heads;
-      ReadFour(op.x + row * sizes.stride + head * sizes.width + column_of(t), count_of(t), y);
-    }
-    if (op.scale != nullptr) {
-      ReadFour(op.scale + column_of(t), count_of(t), scale);
-      RECOLLECT_UNROLL
-      for (int i = 0; i < kFeaturePiece; ++i) y[i] = Mul(y[i], scale[i]);
-    }
-    RECOLLECT_UNROLL
-    for (int i = 0; i < kFeaturePiece; ++i) {
-      lanes[t].v[i] = kMap == FeatureMap::kRelu ? Max(y[i], 0.0f) : y[i];
-      lanes[t].v[kFeaturePiece + i] = kMap == FeatureMap::kRelu ? Max(-y[i], 0.0f) : -y[i];
-    }
-  });
-  if constexpr (kMap == FeatureMap::kSoftmax) SoftmaxOfWarps(block, lanes, count_of);
-  block.Run([&](int t) {
-    if (count_of(t) <= 0) return;
-    float* const to = op.features + head_of(t) * 2 * sizes.width + column_of(t);
-    WriteFour(to, count_of(t), lanes[t].v);
-    WriteFour(to + sizes.width, count_of(t), lanes[t].v + kFeaturePiece);
-  });
-}
-
 template <FeatureMap kMap>
 struct FeatureBlocks : Blocks<kFeatureThreads> {
   template <typename Block>
   static RECOLLECT_HD void Run(Block& block, NoShared&, const FeaturesOp& op, BlockIndex at) {
-    RunFeatures<kMap>(block, op, at.x);
+    const int64_t index = at.x;
+    const RowSizes& sizes = op.sizes;
+    const auto head_of = [&](int t) {
+      return index * (kFeatureThreads / kFeatureWarp) + t / kFeatureWarp;
+    };
+    const auto column_of = [](int t) { return t % kFeatureWarp * kFeaturePiece; };
+    // The number of a thread's channels: 0 or less if it has no channels or no head.
+    const auto count_of = [&](int t) {
+      return head_of(t) < sizes.rows * sizes.heads ? sizes.width - column_of(t) : 0;
+    };
+    typename Block::template PerThread<FeatureLane> lanes(block);
+    block.Run([&](int t) {
+      float y[kFeaturePiece] = {}, scale[kFeaturePiece];
+      if (count_of(t) > 0) {
+        const int64_t row = head_of(t) / sizes.heads, head = head_of(t) % sizes.heads;
+        ReadFour(op.x + row * sizes.stride + head * sizes.width + column_of(t), count_of(t), y);
+      }
+      if (op.scale != nullptr) {
+        ReadFour(op.scale + column_of(t), count_of(t), scale);
+        RECOLLECT_UNROLL
+        for (int i = 0; i < kFeaturePiece; ++i) y[i] = Mul(y[i], scale[i]);
+      }
+      RECOLLECT_UNROLL
+      for (int i = 0; i < kFeaturePiece; ++i) {
+        lanes[t].v[i] = kMap == FeatureMap::kRelu ? Max(y[i], 0.0f) : y[i];
+        lanes[t].v[kFeaturePiece + i] = kMap == FeatureMap::kRelu ? Max(-y[i], 0.0f) : -y[i];
+      }
+    });
+    if constexpr (kMap == FeatureMap::kSoftmax) SoftmaxOfWarps(block, lanes, count_of);
+    block.Run([&](int t) {
+      if (count_of(t) <= 0) return;
+      float* const to = op.features + head_of(t) * 2 * sizes.width + column_of(t);
+      WriteFour(to, count_of(t), lanes[t].v);
+      WriteFour(to + sizes.width, count_of(t), lanes[t].v + kFeaturePiece);
+    });
   }
 };
 

@@ -25,48 +25,43 @@ RECOLLECT_HD float JoinAll(Block& block, PointerShared& shared, Join join) {
   return shared.numbers[0];
 }
 
-template <typename Block>
-RECOLLECT_HD void RunPointerMix(Block& block, PointerShared& shared, const MixPointedOp& op,
-                                int64_t row) {
-  float* const logits = op.logits + row * op.vocab;
-  const int64_t begin = row == 0 ? 0 : op.ends[row - 1], end = op.ends[row];
-  if (begin < end) {
-    const auto each = [&](int t, auto function) {
-      for (int64_t i = t; i < op.vocab; i += kPointerThreads) {
-        if (i != op.sentinel) function(logits[i]);
-      }
-    };
-    block.Phase([&](int t) {
-      float most = -Infinity();
-      each(t, [&](float logit) { most = Max(most, logit); });
-      shared.numbers[t] = most;
-    });
-    const float most = JoinAll(block, shared, [](float a, float b) { return Max(a, b); });
-    block.Barrier();  // all have read it
-    block.Phase([&](int t) {
-      float sum = 0;
-      each(t, [&](float logit) { sum = Add(sum, Exp(Add(logit, -most))); });
-      shared.numbers[t] = sum;
-    });
-    const float sum = JoinAll(block, shared, [](float a, float b) { return Add(a, b); });
-    const float base = Add(Add(most, Log(sum)), -logits[op.sentinel]);
-    block.Phase([&](int t) {
-      for (int64_t i = begin + t; i < end; i += kPointerThreads) {
-        const PointedToken& to = op.pointed[i];
-        logits[to.token] = LogAddExp(logits[to.token], Add(to.score, base));
-      }
-    });
-  }
-  block.Run([&](int t) {
-    if (t == 0) logits[op.sentinel] = -Infinity();
-  });
-}
-
 struct PointerBlocks : Blocks<kPointerThreads, PointerShared> {
   template <typename Block>
   static RECOLLECT_HD void Run(Block& block, Shared& shared, const MixPointedOp& op,
                                BlockIndex at) {
-    RunPointerMix(block, shared, op, at.x);
+    const int64_t row = at.x;
+    float* const logits = op.logits + row * op.vocab;
+    const int64_t begin = row == 0 ? 0 : op.ends[row - 1], end = op.ends[row];
+    if (begin < end) {
+      const auto each = [&](int t, auto function) {
+        for (int64_t i = t; i < op.vocab; i += kPointerThreads) {
+          if (i != op.sentinel) function(logits[i]);
+        }
+      };
+      block.Phase([&](int t) {
+        float most = -Infinity();
+        each(t, [&](float logit) { most = Max(most, logit); });
+        shared.numbers[t] = most;
+      });
+      const float most = JoinAll(block, shared, [](float a, float b) { return Max(a, b); });
+      block.Barrier();  // all have read it
+      block.Phase([&](int t) {
+        float sum = 0;
+        each(t, [&](float logit) { sum = Add(sum, Exp(Add(logit, -most))); });
+        shared.numbers[t] = sum;
+      });
+      const float sum = JoinAll(block, shared, [](float a, float b) { return Add(a, b); });
+      const float base = Add(Add(most, Log(sum)), -logits[op.sentinel]);
+      block.Phase([&](int t) {
+        for (int64_t i = begin + t; i < end; i += kPointerThreads) {
+          const PointedToken& to = op.pointed[i];
+          logits[to.token] = LogAddExp(logits[to.token], Add(to.score, base));
+        }
+      });
+    }
+    block.Run([&](int t) {
+      if (t == 0) logits[op.sentinel] = -Infinity();
+    });
   }
 };
 

@@ -17,46 +17,42 @@ RECOLLECT_HD int64_t RopePieces(const RowSizes& sizes) {
 }
 
 // Pieces kRopeThreads * index and those that follow.
-template <RopePairs kPairs, typename Block>
-RECOLLECT_HD void RunRope(Block& block, const RopeOp& op, int64_t index) {
-  constexpr bool kHalves = kPairs == RopePairs::kHalves;
-  const RowSizes& sizes = op.sizes;
-  const int64_t half = sizes.width / 2, pieces = RopePieces(sizes);
-  block.Run([&](int t) {
-    const int64_t piece = index * kRopeThreads + t;
-    const int64_t head = piece / pieces, j = piece % pieces * kRopePairs;
-    const int64_t row = head / sizes.heads, left = half - j;
-    if (row >= sizes.rows) return;
-    float cosines[kRopePairs], sines[kRopePairs];
-    ReadFour(op.cosines + row * half + j, left, cosines);
-    ReadFour(op.sines + row * half + j, left, sines);
-    // The first numbers of the pairs and the second ones, or the first two pairs and the others.
-    float* const x =
-        op.x + row * sizes.stride + head % sizes.heads * sizes.width + (kHalves ? j : 2 * j);
-    float* const y = x + (kHalves ? half : kRopePairs);
-    const int64_t left_x = kHalves ? left : 2 * left;
-    const int64_t left_y = kHalves ? left : 2 * left - kRopePairs;
-    float numbers[2 * kRopePairs];
-    ReadFour(x, left_x, numbers);
-    ReadFour(y, left_y, numbers + kRopePairs);
-    RECOLLECT_UNROLL
-    for (int i = 0; i < kRopePairs; ++i) {
-      float& first = numbers[kHalves ? i : 2 * i];
-      float& second = numbers[kHalves ? kRopePairs + i : 2 * i + 1];
-      const float a = first, b = second;
-      first = Fma(-b, sines[i], Mul(a, cosines[i]));
-      second = Fma(a, sines[i], Mul(b, cosines[i]));
-    }
-    WriteFour(x, left_x, numbers);
-    WriteFour(y, left_y, numbers + kRopePairs);
-  });
-}
-
 template <RopePairs kPairs>
 struct RopeBlocks : Blocks<kRopeThreads> {
   template <typename Block>
   static RECOLLECT_HD void Run(Block& block, NoShared&, const RopeOp& op, BlockIndex at) {
-    RunRope<kPairs>(block, op, at.x);
+    const int64_t index = at.x;
+    constexpr bool kHalves = kPairs == RopePairs::kHalves;
+    const RowSizes& sizes = op.sizes;
+    const int64_t half = sizes.width / 2, pieces = RopePieces(sizes);
+    block.Run([&](int t) {
+      const int64_t piece = index * kRopeThreads + t;
+      const int64_t head = piece / pieces, j = piece % pieces * kRopePairs;
+      const int64_t row = head / sizes.heads, left = half - j;
+      if (row >= sizes.rows) return;
+      float cosines[kRopePairs], sines[kRopePairs];
+      ReadFour(op.cosines + row * half + j, left, cosines);
+      ReadFour(op.sines + row * half + j, left, sines);
+      // The first numbers of the pairs and the second ones, or the first two pairs and the others.
+      float* const x =
+          op.x + row * sizes.stride + head % sizes.heads * sizes.width + (kHalves ? j : 2 * j);
+      float* const y = x + (kHalves ? half : kRopePairs);
+      const int64_t left_x = kHalves ? left : 2 * left;
+      const int64_t left_y = kHalves ? left : 2 * left - kRopePairs;
+      float numbers[2 * kRopePairs];
+      ReadFour(x, left_x, numbers);
+      ReadFour(y, left_y, numbers + kRopePairs);
+      RECOLLECT_UNROLL
+      for (int i = 0; i < kRopePairs; ++i) {
+        float& first = numbers[kHalves ? i : 2 * i];
+        float& second = numbers[kHalves ? kRopePairs + i : 2 * i + 1];
+        const float a = first, b = second;
+        first = Fma(-b, sines[i], Mul(a, cosines[i]));
+        second = Fma(a, sines[i], Mul(b, cosines[i]));
+      }
+      WriteFour(x, left_x, numbers);
+      WriteFour(y, left_y, numbers + kRopePairs);
+    });
   }
 };
 

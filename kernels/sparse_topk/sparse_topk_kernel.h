@@ -205,51 +205,43 @@ RECOLLECT_HD uint64_t* BestOf(const SparseTopKOp& op, int64_t query, int64_t sli
 }
 
 // Searches slice i / queries for query i % queries.
-template <typename Block>
-RECOLLECT_HD void SearchSlice(Block& block, SparseShared& shared, const SparseTopKOp& op,
-                              int64_t i) {
-  const SparseTopKSizes& sizes = op.plan.sizes;
-  const int64_t slice = i / sizes.queries, query = i % sizes.queries;
-  const SliceWork work = WorkOf(op, slice, query);
-  ClearList(block, shared.best);
-  block.Phase([&](int t) {
-    for (int own = 0; own < kOwnBlocks; ++own) shared.sums[own * kSparseThreads + t] = 0;
-  });
-  const WholeTerm* const terms = op.terms + work.query.first_term;
-  for (int first = 0; first < work.query.terms; first += kTermTile) {
-    const int left = work.query.terms - first;
-    const int count = left < kTermTile ? left : kTermTile;
-    FindLists(block, shared, work, terms + first, count);
-    AddEverywhere(block, shared, work, count);
-    AddLists(block, shared, work, count);
-  }
-  MakeScores(block, shared, work);
-  if (sizes.width > 0) AddDense(block, shared, op, work, query);
-  KeepBest(block, shared, op, work);
-  block.Run([&](int t) {
-    if (t < sizes.n) BestOf(op, query, slice)[t] = shared.best.slots[t];
-  });
-}
-
-// Merges the slices' lists of one query.
-template <typename Block>
-RECOLLECT_HD void SparseMerge(Block& block, TopKList& list, const SparseTopKOp& op, int64_t query) {
-  const SparseTopKSizes& sizes = op.plan.sizes;
-  MergeBest(block, list, BestOf(op, query, 0), sizes.slices * sizes.n, sizes.n,
-            op.candidates + query * sizes.n, op.scores + query * sizes.n);
-}
-
 struct SliceBlocks : Blocks<kSparseThreads, SparseShared> {
   template <typename Block>
   static RECOLLECT_HD void Run(Block& block, Shared& shared, const SparseTopKOp& op,
                                BlockIndex at) {
-    SearchSlice(block, shared, op, at.x);
+    const int64_t i = at.x;
+    const SparseTopKSizes& sizes = op.plan.sizes;
+    const int64_t slice = i / sizes.queries, query = i % sizes.queries;
+    const SliceWork work = WorkOf(op, slice, query);
+    ClearList(block, shared.best);
+    block.Phase([&](int t) {
+      for (int own = 0; own < kOwnBlocks; ++own) shared.sums[own * kSparseThreads + t] = 0;
+    });
+    const WholeTerm* const terms = op.terms + work.query.first_term;
+    for (int first = 0; first < work.query.terms; first += kTermTile) {
+      const int left = work.query.terms - first;
+      const int count = left < kTermTile ? left : kTermTile;
+      FindLists(block, shared, work, terms + first, count);
+      AddEverywhere(block, shared, work, count);
+      AddLists(block, shared, work, count);
+    }
+    MakeScores(block, shared, work);
+    if (sizes.width > 0) AddDense(block, shared, op, work, query);
+    KeepBest(block, shared, op, work);
+    block.Run([&](int t) {
+      if (t < sizes.n) BestOf(op, query, slice)[t] = shared.best.slots[t];
+    });
   }
 };
+
+// Merges the slices' lists of one query.
 struct SparseMergeBlocks : Blocks<kSparseThreads, TopKList> {
   template <typename Block>
   static RECOLLECT_HD void Run(Block& block, Shared& list, const SparseTopKOp& op, BlockIndex at) {
-    SparseMerge(block, list, op, at.x);
+    const int64_t query = at.x;
+    const SparseTopKSizes& sizes = op.plan.sizes;
+    MergeBest(block, list, BestOf(op, query, 0), sizes.slices * sizes.n, sizes.n,
+              op.candidates + query * sizes.n, op.scores + query * sizes.n);
   }
 };
 

@@ -108,9 +108,9 @@ struct BlockParts : Blocks<kTopKThreads, BlockPartShared> {
                 // Past the end, the last block is scored again and not offered.
                 int64_t index = step + u * kKeyGroups + group;
                 if (index >= bounds.end) index = bounds.end - 1;
-                const int64_t at = (index * sizes.heads + head) * dim;
-                LoadPiece(bounds.low + at, piece, dim, IsAligned(bounds.low + at), low[u]);
-                LoadPiece(bounds.high + at, piece, dim, IsAligned(bounds.high + at), high[u]);
+                const int64_t key = (index * sizes.heads + head) * dim;
+                LoadPiece(bounds.low + key, piece, dim, IsAligned(bounds.low + key), low[u]);
+                LoadPiece(bounds.high + key, piece, dim, IsAligned(bounds.high + key), high[u]);
               }
             }
             RECOLLECT_UNROLL
@@ -247,18 +247,18 @@ struct BlockMerges : Blocks<kTopKThreads, BlockMergeShared> {
         }
       }
       for (int64_t i = t; i < of_pattern; i += kTopKThreads) {
-        const int64_t at = PatternAt(cut, i);
-        int c = 0;  // chosen blocks that begin at or before `at`
+        const int64_t found = PatternAt(cut, i);
+        int c = 0;  // chosen blocks that begin at or before it
         for (int end = chosen; c < end;) {
           const int middle = (c + end) / 2;
-          if (shared.begins[middle] <= at) {
+          if (shared.begins[middle] <= found) {
             c = middle + 1;
           } else {
             end = middle;
           }
         }
-        if (c > 0 && at < shared.begins[c - 1] + size) continue;
-        entries[i + shared.added[c]] = static_cast<int32_t>(at);
+        if (c > 0 && found < shared.begins[c - 1] + size) continue;
+        entries[i + shared.added[c]] = static_cast<int32_t>(found);
       }
     });
   }

@@ -212,8 +212,9 @@ struct Retrieval {
   int group = 0;
   int64_t candidates = 0;
   std::vector<Hit> hits;  // best first
-  // With a memory adapter: the weight of nothing, which with those of the hits adds up to 1. From
-  // 0.5 on no hit is read: all hits have the weight 0, and the answer is the base model's own.
+  // With a memory adapter: the weight of nothing, which with those of all that is read adds up
+  // to 1. From 0.5 on no hit is read: all hits have the weight 0, and the answer is the base
+  // model's own.
   std::optional<float> nothing = {};
   bool as_text = false;  // these were put in front of the prompt, which ends at `position`
 };

@@ -26,6 +26,8 @@ struct Selection {
   std::vector<Chosen>
       chosen;  // best first; the first `used` feed the model, the rest are only reported
   size_t used = 0;
+  // With an adapter: where in `chosen` those are that were found, best first (Recalled::found).
+  std::vector<size_t> found;
   float nothing = 0;  // with an adapter: what the weights of the used ones leave to 1
 };
 

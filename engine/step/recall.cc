@@ -39,7 +39,6 @@ void AddShare(ScoredCandidate block, double share, std::vector<Share>& shares) {
     shares.push_back({block, share});
   } else {
     same->share += share;
-    same->block.score = std::max(same->block.score, block.score);
   }
 }
 
@@ -96,10 +95,15 @@ Recalled WeighBlocks(std::span<const ScoredCandidate> found, float score_of_noth
     recalled.blocks.push_back(share.block);
     if (reads) recalled.weights.push_back(static_cast<float>(share.share / sum));
   }
-  for (const ScoredCandidate& other : found.subspan(givers)) {
-    const bool read = std::ranges::any_of(
-        shares, [&](const Share& share) { return share.block.candidate == other.candidate; });
-    if (!read) recalled.blocks.push_back(other);
+  for (const ScoredCandidate& one : found) {
+    const auto listed =
+        std::ranges::find(recalled.blocks, one.candidate, &ScoredCandidate::candidate);
+    recalled.found.push_back(static_cast<size_t>(listed - recalled.blocks.begin()));
+    if (listed == recalled.blocks.end()) {
+      recalled.blocks.push_back(one);
+    } else {
+      listed->score = one.score;
+    }
   }
   return recalled;
 }

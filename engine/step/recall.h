@@ -18,11 +18,14 @@ namespace recollect::engine {
 
 struct Recalled {
   // The blocks with a weight, the largest first, then other blocks that were found, best first.
-  // Candidates are numbered through the mounts, in order.
+  // Candidates are numbered through the mounts, in order. Blocks that only follow a found one have
+  // its score less the distance, all others their own.
   std::vector<kernels::ScoredCandidate> blocks;
   // The weights of blocks that the layers read; with `nothing` they add up to 1. Empty if that is
   // 0.5 or more: then no block is read.
   std::vector<float> weights;
+  // Where in `blocks` those are that were found, best first. The rest only follow one of them.
+  std::vector<size_t> found;
   float nothing = 1;  // the weight of nothing: that no document is needed
 };
 

@@ -67,6 +67,37 @@ void AddChunk(const MemoryHandle& chunk, LandmarkMemory::Group& memory) {
   memory.chunks.push_back(chunk);
 }
 
+Hit ReportedHit(const Piece& piece, const Selection::Chosen& chosen) {
+  const WantedChunk& wanted = piece.wanted[chosen.wanted];
+  Hit hit;
+  if (chosen.mount >= 0) {
+    hit.document = piece.session->mounts()[static_cast<size_t>(chosen.mount)]->info().id;
+  }
+  hit.owner = wanted.ref.owner;
+  hit.chunk = wanted.ref.index;
+  hit.score = chosen.score;
+  hit.weight = chosen.weight;
+  std::tie(hit.text_begin, hit.text_end) = wanted.text();
+  hit.tier = wanted.tier;
+  return hit;
+}
+
+// What was chosen; where hits are asked for by number, an adapter's list is a ranking by score, and
+// has none that only follows another.
+std::vector<Hit> ReportedHits(const Piece& piece, const Selection& selection) {
+  std::vector<Hit> hits;
+  if (piece.hits_per_group > 0 && !selection.found.empty()) {
+    for (const size_t at : selection.found) {
+      hits.push_back(ReportedHit(piece, selection.chosen[at]));
+    }
+  } else {
+    for (const Selection::Chosen& chosen : selection.chosen) {
+      hits.push_back(ReportedHit(piece, chosen));
+    }
+  }
+  return hits;
+}
+
 }  // namespace
 
 std::vector<float> SoftmaxWeights(std::span<const ScoredCandidate> best) {
@@ -209,6 +240,7 @@ absl::Status Retriever::SelectRecalled(std::span<Piece* const> pieces) {
     Selection selection;
     for (const Pin& pin : piece.session->mounts()) selection.candidates += pin->info().chunks;
     selection.nothing = recalled->nothing;
+    selection.found = std::move(recalled->found);
     if (piece.session->random_chunks()) {
       ReplaceByRandom(selection.candidates, piece.first_position + landmark.row, 0,
                       recalled->blocks);
@@ -238,20 +270,7 @@ void Retriever::Attach(Piece& piece, int group) const {
     retrieval.group = group;
     retrieval.candidates = selection.candidates;
     if (config_.has_adapter()) retrieval.nothing = selection.nothing;
-    for (const Selection::Chosen& chosen : selection.chosen) {
-      const WantedChunk& wanted = piece.wanted[chosen.wanted];
-      Hit hit;
-      if (chosen.mount >= 0) {
-        hit.document = piece.session->mounts()[static_cast<size_t>(chosen.mount)]->info().id;
-      }
-      hit.owner = wanted.ref.owner;
-      hit.chunk = wanted.ref.index;
-      hit.score = chosen.score;
-      hit.weight = chosen.weight;
-      std::tie(hit.text_begin, hit.text_end) = wanted.text();
-      hit.tier = wanted.tier;
-      retrieval.hits.push_back(std::move(hit));
-    }
+    retrieval.hits = ReportedHits(piece, selection);
     piece.retrievals.push_back(std::move(retrieval));
   }
 }

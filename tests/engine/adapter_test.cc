@@ -214,8 +214,6 @@ TEST_P(AdapterTest, RetrieveFindsWhatAnAnswerWouldRead) {
     EXPECT_EQ((*same)[0].hits[i].chunk, generated.retrievals[0].hits[i].chunk);
     EXPECT_EQ((*same)[0].hits[i].weight, generated.retrievals[0].hits[i].weight);
   }
-  request.k = 9;
-  EXPECT_THAT((*Retrieve(*engine, request))[0].hits, SizeIs(9));
   // By words alone, as documents that are mounted as text are found.
   request.session_options.mount_as = MountAs::kText;
   request.k = 3;
@@ -223,6 +221,25 @@ TEST_P(AdapterTest, RetrieveFindsWhatAnAnswerWouldRead) {
   ASSERT_THAT(by_words, IsOk());
   EXPECT_THAT((*by_words)[0].hits, SizeIs(3));
   EXPECT_FALSE((*by_words)[0].nothing.has_value());
+}
+
+TEST_P(AdapterTest, RetrieveRanksAsManyAsAreAskedFor) {
+  auto engine = MakeWithDocument();
+  RetrieveRequest request = RetrieveOf(golden_.Ids("prompt"), {"d"});
+  const std::vector<float> scores = golden_.Floats("scores");
+  std::vector<float> best = scores;
+  std::ranges::sort(best, std::greater<>());
+  for (const int64_t k : {1, 2, 9}) {
+    request.k = k;
+    const auto ranked = Retrieve(*engine, request);
+    ASSERT_THAT(ranked, IsOk());
+    const std::vector<Hit>& hits = (*ranked)[0].hits;
+    ASSERT_THAT(hits, SizeIs(k));
+    for (size_t i = 0; i < hits.size(); ++i) {
+      EXPECT_NEAR(hits[i].score, scores[static_cast<size_t>(hits[i].chunk)], 5e-2) << i;
+      EXPECT_NEAR(hits[i].score, best[i], 5e-2) << i;
+    }
+  }
 }
 
 TEST_P(AdapterTest, TheOrderOfMountingChangesNoAnswer) {

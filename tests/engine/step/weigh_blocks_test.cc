@@ -45,6 +45,14 @@ TEST(WeighBlocksTest, ABlockThatIsFoundAndFollowsAnotherHasBothWeights) {
   EXPECT_NEAR(recalled.weights[1], 2 * std::exp(1.F) / sum, 1e-6);
 }
 
+TEST(WeighBlocksTest, WhatWasFoundIsRankedAmongThoseThatOnlyFollow) {
+  const std::vector<kernels::ScoredCandidate> found = {{7, 4}, {3, 1}, {5, 0.5F}};
+  const Recalled recalled =
+      WeighBlocks(found, 0, 2, kDistance, [](int64_t candidate) { return candidate == 7; });
+  EXPECT_THAT(Candidates(recalled), ElementsAre(7, 8, 3, 5));
+  EXPECT_THAT(recalled.found, ElementsAre(0, 2, 3));
+}
+
 TEST(WeighBlocksTest, BlocksAreReadIfTogetherTheyAreLikelierThanNothing) {
   const std::vector<kernels::ScoredCandidate> found = {{0, 0}, {9, 0}};
   const Recalled read = WeighBlocks(found, std::log(1.9F), 2, kDistance, None);

@@ -65,7 +65,8 @@ class Squad:
         if citations:
             given = [text for _, text in passages(citations)]
             marks |= {"found": any(contains(text, one) for text in given for one in question["a"])}
-            marks |= {f"among_{k}": among(question, document, [(one["document"], one["begin"], one["end"]) for one in citations[:k]]) for k in (4, 8)}
+            if question["mode"] == "text":  # what layers read is no ranking: squad_ranks.py has that
+                marks |= {f"among_{k}": among(question, document, [(one["document"], one["begin"], one["end"]) for one in citations[:k]]) for k in (4, 8)}
             best = self.bm25[tokens].best(question["q"], 8)
             marks |= {f"bm25_among_{k}": among(question, document, [block[:3] for block in best[:k]]) for k in (4, 8)}
             marks |= {"bm25_found": any(contains(block[3], one) for block in best for one in question["a"])}

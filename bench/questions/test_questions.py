@@ -17,6 +17,7 @@ import papers
 import questions
 import scores
 import squad
+import squad_ranks
 
 FINGERPRINT = "ab" * 32
 
@@ -70,7 +71,7 @@ class Script(http.server.BaseHTTPRequestHandler):
             hits = [{"document": body["mounts"][0], "begin": at, "end": min(at + 10, size)} for at in range(0, size, 10) if at != 10]
             return self.reply(200, {"data": [{"hits": hits}]})
         if self.path == "/tokenize":
-            return self.reply(200, {"count": len(body["prompt"].split())})
+            return self.reply(200, {"count": len(body["prompt"].split()), "tokens": [len(one) for one in body["prompt"].split()]})
         mode = body.get("mount_as")
         if mode not in (None, *self.server.modes):
             return self.fail(400, f'mount_as: "{mode}", but documents are mounted as "text"')
@@ -248,6 +249,27 @@ class SquadTest(unittest.TestCase):
             _, said = run(folder, server, "--squad", str(folder / "squad.json"), "--mode", "text", "--tokens", "1")
             self.assertIn("the articles alone have 2 tokens, 1 are to be mounted", said)
             self.assertIn("no file of SQuAD's questions", run(folder, server, "--squad", str(folder / "books/book.txt"))[1])
+
+
+class SquadRanksTest(unittest.TestCase):
+    def test_blocks_of_one_paragraph_count_once(self):
+        paragraphs = {"questions/d": [("questions/d", 0, 30, ""), ("questions/d", 32, 60, ""), ("questions/d", 62, 90, "")]}
+        listed = [("questions/d", 0, 10), ("questions/d", 10, 20), ("questions/d", 20, 35), ("questions/d", 35, 50), ("questions/d", 70, 80)]
+        self.assertEqual([one[1] for one in squad_ranks.different(listed, paragraphs)], [0, 32, 62])
+        third = {"document": "d", "begin": 62, "end": 90}
+        self.assertEqual(squad_ranks.marks(third, listed, paragraphs), {"blocks_4": False, "blocks_8": True, "paragraphs_4": True, "paragraphs_8": True})
+
+    def test_a_run(self):
+        with tempfile.TemporaryDirectory() as folder, script() as server:
+            path, out = pathlib.Path(folder) / "squad.json", io.StringIO()
+            paragraphs = [{"context": "a sea so wide", "qas": [{"id": "1", "question": "How wide?", "answers": [{"text": "so"}]}]},
+                          {"context": "the whale", "qas": [{"id": "2", "question": "A whale?", "answers": [{"text": "the"}]}]}]
+            path.write_text(json.dumps({"data": [{"title": "T", "paragraphs": paragraphs}]}))
+            with contextlib.redirect_stdout(out):
+                squad_ranks.main(["--server", f"http://127.0.0.1:{server.server_address[1]}", "--squad", str(path)])
+        self.assertEqual(server.uploads, ["questions/squad/T"])
+        self.assertEqual([line.split(" | ")[0] for line in out.getvalue().splitlines()],
+                         ["| ranked by", "|---|---|---|---|---|", "| the memory", "| BM25 of the same blocks", "| BM25 of whole paragraphs"])
 
 
 class FactsTest(unittest.TestCase):

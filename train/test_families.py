@@ -1,6 +1,6 @@
 """Checks of the families' oracles: decode equals whole sequences, and the properties each family is known by.
 
-    python train/test_families.py        (or: python -m pytest -q train/test_families.py)
+    python tests/train/run_check.py train test_families.py
 """
 
 import json
@@ -327,10 +327,3 @@ def test_drt_with_all_switches_is_the_flagship():
     ours = model.forward(layout, mounted)
     close(ours[0], logits, tolerance=ROUNDED)
     assert len(ours[1]) == len(own) and [[h[0] for h in g] for g in ours[2]] == [[h[0] for h in g] for g in hits]
-
-
-if __name__ == "__main__":
-    for name, test in list(globals().items()):
-        if name.startswith("test_"):
-            test()
-            print("ok", name)

@@ -1,6 +1,6 @@
 """The committed golden cases are what the oracles compute with their models; test_families.py has the same for tests/golden/families.
 
-    python -m pytest -q train/test_goldens.py       (or: python train/test_goldens.py)
+    python tests/train/run_check.py train test_goldens.py
 """
 
 import json
@@ -62,10 +62,3 @@ def test_ratplus():
         if "dense" in cases:
             got["dense_reference"] = dense_logits(config, weights, case["tokens"]).float()
         same({asked: x[case["logit_rows"]] for asked, x in got.items()}, {asked: want[asked] for asked in got}, name)
-
-
-if __name__ == "__main__":
-    for name, test in list(globals().items()):
-        if name.startswith("test_"):
-            test()
-            print("ok", name)

@@ -1,6 +1,6 @@
 """Checks of merge.py.
 
-    python -m pytest -q train/test_merge.py         (or: python train/test_merge.py)
+    python tests/train/run_check.py train test_merge.py
 """
 
 import random
@@ -46,10 +46,3 @@ def test_models_of_other_shapes_are_refused_by_name():
         assert "layers.0.ffn.in_proj.weight" in str(error)
     else:
         raise AssertionError("merged two shapes")
-
-
-if __name__ == "__main__":
-    for name, test in list(globals().items()):
-        if name.startswith("test_"):
-            test()
-            print("ok", name)

@@ -1,6 +1,6 @@
 """Checks of the oracle: step-by-step decode equals whole sequences, and the training form equals both.
 
-    python -m pytest -q train/test_oracle.py        (or: python train/test_oracle.py)
+    python tests/train/run_check.py train test_oracle.py
 """
 
 import random
@@ -209,10 +209,3 @@ def test_segments():
     assert split_segments("x\u2581y z") == ["x", "\u2581", "y", " z"]
     assert [len(s) for s in split_segments("a" * 300)] == [256, 44]
     assert split_segments("") == []
-
-
-if __name__ == "__main__":
-    for name, test in list(globals().items()):
-        if name.startswith("test_"):
-            test()
-            print("ok", name)

@@ -1,7 +1,7 @@
 """Checks of the RAT+ oracle: token by token equals whole sequences, dilation 1 equals an independent dense form in double, and
 the properties of the attended set.
 
-    python -m pytest -q train/test_ratplus.py        (or: python train/test_ratplus.py)
+    python tests/train/run_check.py train test_ratplus.py
 """
 
 import torch
@@ -70,10 +70,3 @@ def test_first_token_and_closed_gates():
     assert torch.equal(oracle.recur(g, k, zero)[0], (1 - g[0]) * k[0])
     assert torch.equal(oracle.recur(torch.zeros_like(g), k, zero), k)
     assert torch.equal(oracle.recur(torch.ones_like(g), k, k[0])[-1], k[0])
-
-
-if __name__ == "__main__":
-    for name, test in list(globals().items()):
-        if name.startswith("test_"):
-            test()
-            print("ok", name)

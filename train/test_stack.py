@@ -1,6 +1,6 @@
 """Checks of the families' training form, which must compute what the plain oracles do, and of what trains it.
 
-    python train/test_stack.py        (or: python -m pytest -q train/test_stack.py)
+    python tests/train/run_check.py train test_stack.py
 """
 
 import itertools
@@ -149,10 +149,3 @@ def test_adaptation_starts_from_the_other_variant():
             run.train_step()
             drawn |= run.meter.report(1).keys()
         assert drawn == {"loss/1", "loss/4", "loss/16", "loss/64"}
-
-
-if __name__ == "__main__":
-    for name, test in list(globals().items()):
-        if name.startswith("test_"):
-            test()
-            print("ok", name)

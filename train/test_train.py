@@ -1,6 +1,6 @@
 """Checks of train.py.
 
-    python train/test_train.py        (or: python -m pytest -q train/test_train.py)
+    python tests/train/run_check.py train test_train.py
 """
 
 import json
@@ -159,10 +159,3 @@ def test_a_repetition_names_the_chunk_and_the_row_that_lead_to_it():
             found += 1
             assert flat[rows[block, row + 1]] == flat[rows[chunk, alike + 1]]
     assert found > 20 and (batch["gold"].sum(-1) > 0).sum() > 2
-
-
-if __name__ == "__main__":
-    for name, test in list(globals().items()):
-        if name.startswith("test_"):
-            test()
-            print("ok", name)

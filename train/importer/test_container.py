@@ -1,6 +1,6 @@
 """The file: what torch.save writes is read, code in it is refused, and damage is found before anything is written.
 
-    python -m pytest -q train/importer/test_container.py       (or: python train/importer/test_container.py)
+    python tests/train/run_check.py train importer/test_container.py
 """
 
 import pathlib
@@ -13,9 +13,9 @@ import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from importer.checkpoint import Checkpoint, open_container  # noqa: E402
+from importer.checkpoint import Checkpoint  # noqa: E402
 from importer.refusal import Refusal  # noqa: E402
-from importer.testing import (HUB, container, easydict, name, pickled, plain, rebuild, run_checks, storage, text, tiny_ratplus,  # noqa: E402
+from importer.testing import (HUB, container, easydict, name, pickled, rebuild, storage, text, tiny_ratplus,  # noqa: E402
                               values, write_container)
 
 WRONG, DAMAGED = "INVALID_ARGUMENT", "DATA_LOSS"
@@ -253,7 +253,3 @@ def test_changed_bytes_of_a_pickle_are_read_or_refused(at):
             changed.insert(place, chance.randrange(256))
         read += refusal(at.pack({**entries, "archive/data.pkl": bytes(changed)})) is None
     assert read > 0
-
-
-if __name__ == "__main__":
-    run_checks(globals())

@@ -1,6 +1,6 @@
 """Imports of the checkpoints in tests/golden/hub: every byte of what is written, and what the program prints and returns.
 
-    python -m pytest -q train/importer/test_import.py       (or: python train/importer/test_import.py)
+    python tests/train/run_check.py train importer/test_import.py
 
 What loads an imported model needs the built program: build/release/bin/recollect, or $RECOLLECT.
 """
@@ -22,7 +22,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import import_checkpoint  # noqa: E402
 from families import build  # noqa: E402
-from importer.testing import HUB, ROOT, TOKENIZER, place, run_checks, tiny_ratplus, values  # noqa: E402
+from importer.testing import HUB, ROOT, TOKENIZER, place, tiny_ratplus, values  # noqa: E402
 
 RECOLLECT = pathlib.Path(os.environ.get("RECOLLECT", ROOT / "build" / "release" / "bin" / "recollect"))
 RAT = {"family": "rat-hub"}
@@ -268,7 +268,3 @@ def test_requests_may_ask_for_what_is_added_to_the_config():
         (at.out / "config.json").write_text(json.dumps(config))
         code, out, err = recollect(*generate)
         assert code == 0 and len(json.loads(out)["tokens"]) == 4, err
-
-
-if __name__ == "__main__":
-    run_checks(globals())

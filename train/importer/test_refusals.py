@@ -1,6 +1,6 @@
 """The mistakes a user of the importer can make: each is named, and nothing stays behind.
 
-    python -m pytest -q train/importer/test_refusals.py       (or: python train/importer/test_refusals.py)
+    python tests/train/run_check.py train importer/test_refusals.py
 """
 
 import multiprocessing
@@ -14,7 +14,7 @@ import torch
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from importer.refusal import Refusal  # noqa: E402
-from importer.testing import ROOT, backbone, easydict, place, run_checks, tiny_ratplus, values  # noqa: E402
+from importer.testing import ROOT, backbone, easydict, place, tiny_ratplus, values  # noqa: E402
 
 WRONG = "INVALID_ARGUMENT"
 LAYER = "backbone.layers.0."
@@ -250,7 +250,3 @@ def test_what_a_killed_import_left_is_cleared_and_a_running_one_is_not():
         else:
             raise AssertionError("replaced a model")
         assert begun and not folders() and (at.out / "config.json").exists()
-
-
-if __name__ == "__main__":
-    run_checks(globals())

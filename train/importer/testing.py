@@ -156,12 +156,3 @@ def container(weights):
     """The entries of a checkpoint of these weights."""
     data = {f"archive/data/{key}": tensor.numpy().tobytes() for key, tensor in enumerate(weights.values())}
     return {"archive/data.pkl": pickled(weights), "archive/byteorder": b"little", "archive/version": b"3\n", **data}
-
-
-def run_checks(checks):
-    """Runs the functions test_*; for files that are run as programs."""
-    torch.set_num_threads(1)
-    for title, check in list(checks.items()):
-        if title.startswith("test_"):
-            check()
-            print("ok", title)

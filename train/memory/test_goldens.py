@@ -1,6 +1,6 @@
 """The committed golden case of tests/golden/memory is what the oracle computes with its models; the oracle's parts against others.
 
-    python -m pytest -q train/memory/test_goldens.py       (or: python train/memory/test_goldens.py)
+    python tests/train/run_check.py train memory/test_goldens.py
 """
 
 import json
@@ -96,11 +96,3 @@ def test_export_round_trip():
         again = load(folder, oracle.base)
     for name, x in oracle.adapter.state_dict().items():
         assert torch.equal(again.state_dict()[name], x), name  # The committed weights are bf16 values.
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    for name, test in list(globals().items()):
-        if name.startswith("test_"):
-            test()
-            print("ok", name)

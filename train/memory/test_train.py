@@ -1,7 +1,7 @@
 """Checks of the trainer of a memory with the small random base of tests/golden/memory: its form of the model computes what the oracle
 computes, a step trains the adapter alone, and a run that resumes gets the same weights.
 
-    python -m pytest -q train/memory/test_train.py       (or: python train/memory/test_train.py)
+    python tests/train/run_check.py train memory/test_train.py
 """
 
 import copy
@@ -174,11 +174,3 @@ def test_keys_alone(setting):
     keys.run(setting.base, setting.adapter, setting.maker, setting.args)
     for name, x in setting.adapter.state_dict().items():
         assert torch.equal(x, before[name]) != name.startswith(tuple(keys.RATES)), name
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    for name, test in list(globals().items()):
-        if name.startswith("test_"):
-            test()
-            print("ok", name)

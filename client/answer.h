@@ -4,6 +4,7 @@
 #define RECOLLECT_CLIENT_ANSWER_H_
 
 #include <atomic>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -19,7 +20,9 @@ class Answer {
  public:
   // `request` may contain `generated` tokens from its caller.
   Answer(v1::GenerateRequest request, const GenerateCallbacks& callbacks)
-      : request_(std::move(request)), callbacks_(callbacks) {}
+      : request_(std::move(request)),
+        callbacks_(callbacks),
+        known_bytes_(std::ssize(request_.generated().text())) {}
 
   // Makes one call for the rest of the answer, in the session `session_id` (0: none), and drops
   // events that were received before. OK: the answer is complete. `begun`: when the first call
@@ -37,9 +40,11 @@ class Answer {
  private:
   void TakeTokens(const v1::GeneratedTokens& tokens, grpc::ClientContext& context);
   void TakeRetrieval(v1::Retrieval retrieval);
+  void TakeDone(const v1::GenerateDone& done);
 
   v1::GenerateRequest request_;
   const GenerateCallbacks& callbacks_;
+  const int64_t known_bytes_;  // of the answer, which the caller has
   GenerateResult result_;
   std::pair<int64_t, int32_t> last_retrieval_{-1, -1};  // position, group: they ascend
   bool has_events_ = false;

@@ -85,7 +85,7 @@ struct GenerateCallbacks {
 
 // The events of a generation, put together.
 struct GenerateResult {
-  std::string text;
+  std::string text;  // without what it only repeated in the end (GenerateDone.repeats_from)
   std::vector<int32_t> tokens;
   google::protobuf::RepeatedPtrField<v1::Retrieval> retrievals;
   google::protobuf::RepeatedPtrField<v1::TokenLogprobs> logprobs;  // if asked for

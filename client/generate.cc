@@ -1,4 +1,5 @@
 // A generation, which goes on at another replica when its own is gone.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -58,7 +59,7 @@ absl::Status Answer::Ask(v1::Generation::Stub& stub, uint64_t session_id,
     } else if (response.has_logprobs()) {
       *result_.logprobs.Add() = std::move(*response.mutable_logprobs());
     } else if (response.has_done()) {
-      result_.done = response.done();
+      TakeDone(response.done());
     }
   }
   absl::Status status = FromGrpc(stream->Finish());
@@ -85,6 +86,14 @@ void Answer::TakeRetrieval(v1::Retrieval retrieval) {
   last_retrieval_ = here;
   if (callbacks_.on_retrieval != nullptr) callbacks_.on_retrieval(retrieval);
   *result_.retrievals.Add() = std::move(retrieval);
+}
+
+// What the answer only repeated was streamed, but is no part of it.
+void Answer::TakeDone(const v1::GenerateDone& done) {
+  result_.done = done;
+  if (done.repeats_from() <= 0) return;
+  const auto kept = static_cast<size_t>(std::max(int64_t{0}, done.repeats_from() - known_bytes_));
+  result_.text.resize(std::min(result_.text.size(), kept));
 }
 
 std::string GoesOn(const std::string& from, const absl::Status& why, int64_t tokens) {

@@ -1,5 +1,7 @@
 #include "engine/saving_events.h"
 
+#include <algorithm>
+
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/turns_text.h"
@@ -71,6 +73,8 @@ std::string SavingEvents::Text() {
 }
 
 void SavingEvents::OnDone(FinishReason reason, const Usage& usage) {
+  if (usage.repeats_from > 0)
+    answer_.resize(std::min(answer_.size(), static_cast<size_t>(usage.repeats_from)));
   const auto end = [self = shared_from_this(), reason,
                     usage](const absl::StatusOr<store::DocumentInfo>& document) {
     self->Forget();

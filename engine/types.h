@@ -148,11 +148,11 @@ struct SaveAs {
   std::string peer = {};  // as Origin
 };
 
-// All sampled tokens become part of the session, including those of a stop string, but not the end
-// token. After an error in the middle of a step (DATA_LOSS, a full disk, a lost device) the session
-// can only be closed, and later requests are FAILED_PRECONDITION. After cancellation or a deadline
-// the session keeps what it has processed. Deadlines, including Shutdown's, are in SteadyNow() time
-// (base/clock.h).
+// All sampled tokens become part of the session, including those of a stop string and what only
+// repeats others, but not the end token. After an error in the middle of a step (DATA_LOSS, a full
+// disk, a lost device) the session can only be closed, and later requests are FAILED_PRECONDITION.
+// After cancellation or a deadline the session keeps what it has processed. Deadlines, including
+// Shutdown's, are in SteadyNow() time (base/clock.h).
 struct GenerateRequest {
   std::optional<SessionId> session;  // an open session; if absent, a new one with `session_options`
   SessionOptions session_options;
@@ -171,6 +171,9 @@ struct GenerateRequest {
   std::vector<int32_t> generated = {};
   std::string generated_text = {};
   bool ignore_eos = false;  // treat the end token like any other token
+  // End the answer once it only repeats itself (engine/session/repetition.h). Absent: of a
+  // conversation, unless ignore_eos is set.
+  std::optional<bool> stop_repetition = {};
   // OnLogprobs is called for each token, with this many of the likeliest; absent: it is not called.
   std::optional<int64_t> logprobs = {};
   // OnRetrieval is called, for landmarks of the prompt too, in order of position, then group.
@@ -219,7 +222,7 @@ struct Retrieval {
   bool as_text = false;  // these were put in front of the prompt, which ends at `position`
 };
 
-enum class FinishReason { kMaxTokens, kStop, kEos };
+enum class FinishReason { kMaxTokens, kStop, kEos, kRepetition };
 
 struct Usage {
   int64_t prompt_tokens = 0;
@@ -228,6 +231,9 @@ struct Usage {
   int64_t generated_tokens = 0;
   absl::Duration time_to_first_token;
   absl::Duration generation_time;  // from the first to the last token
+  // With kRepetition: the bytes of the answer, from its first token on, before it only repeats
+  // itself. What follows them has been emitted all the same; 0: nothing is repeated.
+  int64_t repeats_from = 0;
 };
 
 // In an open session the prompt follows the tokens that the session has read and becomes part of

@@ -23,7 +23,6 @@
 #include "cli/common/json.h"
 #include "cli/common/line_reader.h"
 #include "cli/common/passages.h"
-#include "cli/common/repetition.h"
 #include "cli/common/session_options.h"
 #include "cli/verbs/verbs.h"
 #include "model/text/printable.h"
@@ -264,23 +263,20 @@ absl::Status Chat::Ask(const std::string& question) {
   RETURN_IF_ERROR(CheckUtf8("the question", question));
   Say(v1::CHAT_ROLE_USER, question);
   std::string answer;
-  std::optional<size_t> repeats;  // what is before that
   google::protobuf::RepeatedPtrField<v1::Retrieval> retrievals;
   client::GenerateCallbacks callbacks;
   callbacks.cancel = &LineReader::interrupted();
   callbacks.on_retrieval = [&](const v1::Retrieval& retrieval) { *retrievals.Add() = retrieval; };
   callbacks.on_tokens = [&](const std::vector<int32_t>&, const std::string& text) {
     answer += text;
-    if (json_) return true;
-    PrintPiece(text);
-    repeats = BeforeRepetition(answer);
-    return !repeats;
+    if (!json_) PrintPiece(text);
+    return true;
   };
   const absl::StatusOr<client::GenerateResult> result = client_.Generate(request_, callbacks);
-  const bool stopped = absl::IsCancelled(result.status()) && (repeats || LineReader::interrupted());
+  const bool stopped = absl::IsCancelled(result.status()) && LineReader::interrupted();
   // An error without an answer leaves standard output empty.
   if (!json_ && (result.ok() || stopped || !answer.empty())) std::fputc('\n', stdout);
-  if (repeats) answer.resize(*repeats);
+  if (result.ok()) answer = result->text;
   if (answer.empty() && !result.ok()) {
     request_.mutable_prompt()->mutable_messages()->RemoveLast();
   } else {
@@ -292,7 +288,9 @@ absl::Status Chat::Ask(const std::string& question) {
     return absl::OkStatus();
   }
   std::fflush(stdout);
-  if (stopped) PrintNotice(repeats ? "(stopped: it only repeated itself)" : "(stopped)");
+  if (stopped) PrintNotice("(stopped)");
+  if (result.ok() && result->done.reason() == v1::FINISH_REASON_REPETITION)
+    PrintNotice("(stopped: it only repeated itself)");
   if (request_.session().mounts().empty()) {
     PrintNotice("  (nothing is mounted)");
   } else {
@@ -374,6 +372,9 @@ void AddChat(CLI::App& app, Command& command) {
   AddSessionFlags(*verb, options->session);
   AddAnswerFlags(*verb, options->request);
   verb->get_option("--max-tokens")->default_str(absl::StrCat(kMaxTokens));
+  verb->add_flag_callback(
+      "--no-stop-repetition", [options] { options->request.set_stop_repetition(false); },
+      "Let an answer go on that only repeats itself");
   verb->footer(absl::StrCat(
       "\nExamples:\n"
       "  recollect chat --mount minutes\n"

@@ -58,6 +58,9 @@ void AddRequestFlags(CLI::App& verb, v1::GenerateRequest& request) {
       "--ignore-eos", [&request] { request.set_ignore_eos(true); },
       "Continue after the end-of-text token");
   verb.add_flag_callback(
+      "--stop-repetition", [&request] { request.set_stop_repetition(true); },
+      "Stop once the text only repeats itself");
+  verb.add_flag_callback(
       "--no-flush", [&request] { request.set_flush(false); },
       "Keep the prompt's last block open: no retrieval with the whole prompt");
   verb.add_flag_callback(

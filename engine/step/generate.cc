@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "engine/backend/sampler.h"
+#include "engine/session/repetition.h"
 #include "engine/session/session_text.h"
 #include "engine/session/text_stream.h"
 #include "engine/step/log_softmax.h"
@@ -34,7 +35,9 @@ class Generation final : public Request {
         request_(std::move(request)),
         events_(std::move(events)),
         counters_(counters),
-        text_(request_.stop) {
+        text_(request_.stop),
+        stops_repetition_(request_.stop_repetition.value_or(!request_.prompt.messages.empty() &&
+                                                            !request_.ignore_eos)) {
     piece.with_retrievals = request_.with_retrievals;
     if (request_.sampling.dry_multiplier > 0 || request_.logprobs.has_value()) {
       // DRY depends on all that was generated, and what is told of the logits on the choice: the
@@ -141,13 +144,12 @@ class Generation final : public Request {
     if (tokens.empty() && request_.generated_text.empty()) return absl::OkStatus();
     RETURN_IF_ERROR(PromptTokens(model_, {.text = "", .tokens = tokens}, "generated.ids").status());
     for (size_t i = 0; i < tokens.size(); ++i) {
-      if (text_.stopped() || (model_.config().Ends(tokens[i]) && !request_.ignore_eos)) {
+      if (stopped() || (model_.config().Ends(tokens[i]) && !request_.ignore_eos)) {
         return absl::InvalidArgumentError(
             absl::StrCat("generated.ids: token ", i, " of ", tokens.size(),
-                         text_.stopped() ? " comes after a stop" : " is the end of text"));
+                         stopped() ? " comes after a stop" : " is the end of text"));
       }
-      if (model_.tokenizer() != nullptr)
-        unsent_ += text_.Push(model_.tokenizer()->TokenBytes(tokens[i]));
+      unsent_ += TextAfter(tokens[i]);
     }
     // The caller has all of it but what is held back, or less; or all, if it ended there.
     const std::string& sent = request_.generated_text;
@@ -159,8 +161,8 @@ class Generation final : public Request {
     }
     sent_bytes_ = sent.size();
     usage_.generated_tokens = std::ssize(tokens);
-    complete_ = text_.stopped() || usage_.generated_tokens == request_.max_tokens;
-    if (text_.stopped()) reason_ = FinishReason::kStop;
+    complete_ = stopped() || usage_.generated_tokens == request_.max_tokens;
+    TakeReason();
     // The last token of a complete request is not run: the session's next request begins with it.
     input_.tokens.insert(input_.tokens.end(), tokens.begin(), tokens.end() - (complete_ ? 1 : 0));
     if (request_.sampling.dry_multiplier > 0) generated_ = tokens;
@@ -201,12 +203,11 @@ class Generation final : public Request {
     session->carry = sampled_;
     KeepToken(sampled_);
     if (request_.sampling.dry_multiplier > 0) generated_.push_back(sampled_);
-    std::string text;
-    if (model_.tokenizer() != nullptr) text = text_.Push(model_.tokenizer()->TokenBytes(sampled_));
+    std::string text = TextAfter(sampled_);
     const bool full =
         usage_.generated_tokens == request_.max_tokens || !session->CheckLimit(1).ok();
-    reason_ = text_.stopped() ? FinishReason::kStop : FinishReason::kMaxTokens;
-    if (text_.stopped() || full) {
+    TakeReason();
+    if (stopped() || full) {
       text += text_.Flush();
       Emit({sampled_}, text);
       return true;
@@ -216,6 +217,26 @@ class Generation final : public Request {
     input_.flushes.clear();
     input_.next_token = input_.next_flush = 0;
     return false;
+  }
+
+  // The text that is certain after this token.
+  std::string TextAfter(int32_t token) {
+    if (model_.tokenizer() == nullptr) return "";
+    std::string text = text_.Push(model_.tokenizer()->TokenBytes(token));
+    if (stops_repetition_) repetition_.Push(text);
+    return text;
+  }
+
+  bool stopped() const { return text_.stopped() || repetition_.begin() > 0; }
+
+  // A stop string precedes what a repetition would have gone on with.
+  void TakeReason() {
+    if (text_.stopped()) {
+      reason_ = FinishReason::kStop;
+    } else if (repetition_.begin() > 0) {
+      reason_ = FinishReason::kRepetition;
+      usage_.repeats_from = repetition_.begin();
+    }
   }
 
   void KeepPrompt() {
@@ -242,6 +263,8 @@ class Generation final : public Request {
   const std::shared_ptr<GenerateEvents> events_;
   Counters& counters_;
   TextStream text_;
+  Repetition repetition_;
+  const bool stops_repetition_;
   Input input_;
   Said said_;                           // in an open session
   std::optional<Retrieval> retrieved_;  // in front of the prompt; not told yet

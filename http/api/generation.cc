@@ -1,5 +1,6 @@
 #include "http/api/generation.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/memory.h"
@@ -73,6 +74,13 @@ json Generation::Choice(json choice, const json& reason) const {
   return choice;
 }
 
+// OpenAI's API has no reason of its own for an answer that only repeats itself.
+json Generation::LastChoice(json choice, const char* reason, const engine::Usage& usage) const {
+  json last = Choice(std::move(choice), reason);
+  if (usage.repeats_from > 0) last["repeats_from"] = usage.repeats_from;
+  return last;
+}
+
 // Of several choices it says whose it is.
 json Generation::OfChoice(json retrieval) const {
   if (choices_->count() > 1) retrieval["choice"] = index_;
@@ -133,7 +141,7 @@ absl::Status Generation::FinishStream(const char* reason, const engine::Usage& u
   json beside = json::object();
   if (!saved_.is_null()) beside["saved"] = std::move(saved_);
   RETURN_IF_ERROR(AddToEnd(beside, usage));
-  choices_->Send(Choice(Further(""), reason), beside);
+  choices_->Send(LastChoice(Further(""), reason, usage), beside);
   choices_->End(index_, nullptr, json::object(), usage);
   return absl::OkStatus();
 }
@@ -144,7 +152,9 @@ absl::Status Generation::FinishWhole(const char* reason, const engine::Usage& us
     beside = {{"retrievals", std::move(retrievals_)}, {"retrievals_left_out", left_out_}};
   if (!saved_.is_null()) beside["saved"] = std::move(saved_);
   RETURN_IF_ERROR(AddToEnd(beside, usage));
-  choices_->End(index_, Choice(Whole(text_), reason), beside, usage);
+  if (usage.repeats_from > 0)
+    text_.resize(std::min(text_.size(), static_cast<size_t>(usage.repeats_from)));
+  choices_->End(index_, LastChoice(Whole(text_), reason, usage), beside, usage);
   return absl::OkStatus();
 }
 

@@ -61,6 +61,8 @@ class Generation : public engine::GenerateEvents, public std::enable_shared_from
 
  private:
   nlohmann::json Choice(nlohmann::json choice, const nlohmann::json& reason) const;
+  nlohmann::json LastChoice(nlohmann::json choice, const char* reason,
+                            const engine::Usage& usage) const;
   nlohmann::json OfChoice(nlohmann::json retrieval) const;
   void Open();
   absl::Status Finish(engine::FinishReason reason, const engine::Usage& usage);

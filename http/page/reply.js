@@ -3,7 +3,6 @@ import { copied, marked } from "./copied.js";
 import { count, make, speed } from "./format.js";
 import { RetrievalMap } from "./map.js";
 import { Passage } from "./passage.js";
-import { beforeRepetition } from "./repetition.js";
 import { stream } from "./stream.js";
 
 const SHOWN = 36; // characters of a citation
@@ -16,7 +15,6 @@ export class Reply {
     this.text = "";
     this.citations = [];
     this.cited = null; // the citation that is open
-    this.circling = new AbortController(); // of an answer that only repeats itself
     this.opened = null; // settles when the first passage is there
     this.words = make("p", { className: "answer" });
     this.facts = make("p", { className: "quiet speed", role: "status" });
@@ -32,7 +30,7 @@ export class Reply {
 
   /** Streams the answer to `body`, of /v1/chat/completions. Afterwards `text` is empty if there is no answer to go on from. */
   async run(body, signal) {
-    await stream(this.element, "/v1/chat/completions", body, AbortSignal.any([signal, this.circling.signal]), {
+    await stream(this.element, "/v1/chat/completions", body, signal, {
       take: (event) => this.take(event),
       done: (usage, waited, took) => {
         if (!this.text) this.note("The answer is empty.");
@@ -46,26 +44,28 @@ export class Reply {
   }
 
   take(event) {
-    if (this.circling.signal.aborted) return false; // what came with the piece that ended it
     if (event.retrieval) this.map.add(event.retrieval, this.text.length);
     if (event.citations) this.cite(event.citations, event.nothing);
     if (event.dropped_messages) this.sayDropped(event.dropped_messages);
     const choice = event.choices?.[0];
     if (choice?.finish_reason === "length") this.note("The answer was cut at its most tokens.");
+    if (choice?.repeats_from) this.cut(choice.repeats_from);
     if (!choice?.delta?.content) return false;
     this.text += choice.delta.content;
-    const end = beforeRepetition(this.text);
-    if (end !== null) {
-      this.text = this.text.slice(0, end);
-      this.circling.abort();
-    }
     this.draw();
     return true;
   }
 
+  /** What the answer only repeats has been shown, but is no part of it. */
+  cut(bytes) {
+    this.text = new TextDecoder().decode(new TextEncoder().encode(this.text).slice(0, bytes));
+    this.note("The answer was stopped: it only repeated itself.");
+    this.draw();
+  }
+
   /** Before the event that has the citations: what was retrieved is known all the same. */
   stopped() {
-    this.facts.textContent = this.circling.signal.aborted ? "Stopped: it only repeated itself." : "Stopped.";
+    this.facts.textContent = "Stopped.";
     this.opened = this.open(this.map.heaviest());
   }
 

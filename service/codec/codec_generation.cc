@@ -51,6 +51,8 @@ v1::FinishReason Encode(engine::FinishReason reason) {
       return v1::FINISH_REASON_STOP;
     case engine::FinishReason::kEos:
       return v1::FINISH_REASON_EOS;
+    case engine::FinishReason::kRepetition:
+      return v1::FINISH_REASON_REPETITION;
   }
   return v1::FINISH_REASON_UNSPECIFIED;
 }
@@ -70,6 +72,7 @@ absl::StatusOr<engine::GenerateRequest> Decode(const v1::GenerateRequest& reques
   result.generated_text = request.generated().text();
   if (request.has_flush()) result.flush = request.flush();
   result.ignore_eos = request.ignore_eos();
+  if (request.has_stop_repetition()) result.stop_repetition = request.stop_repetition();
   result.with_retrievals = request.with_retrievals();
   if (request.has_logprobs()) result.logprobs = request.logprobs();
   if (request.has_save_as()) {
@@ -92,6 +95,7 @@ absl::StatusOr<engine::ScoreRequest> Decode(const v1::ScoreRequest& request) {
 v1::GenerateResponse EncodeDone(engine::FinishReason reason, const engine::Usage& usage) {
   v1::GenerateResponse response;
   response.mutable_done()->set_reason(Encode(reason));
+  response.mutable_done()->set_repeats_from(usage.repeats_from);
   v1::Usage& out = *response.mutable_done()->mutable_usage();
   out.set_prompt_tokens(usage.prompt_tokens);
   out.set_generated_tokens(usage.generated_tokens);

@@ -189,12 +189,25 @@ TEST_F(ChatCliTest, AnAnswerThatOnlyRepeatsItselfIsStopped) {
   config["max_position_embeddings"] = 4096;
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     WriteTinyLlama(Path("random"), config, seed);
-    const ProcessResult talk =
-        Run({"chat", "--model", Path("random"), "--data-dir", ":memory:", "--max-tokens", "1500"},
-            "Who saw the whale?\n");
+    const std::vector<std::string> ask = {
+        "chat",         "--model",    Path("random"),
+        "--max-tokens", "1500",       "--save",
+        "talk",         "--data-dir", Path("data") + std::to_string(seed)};
+    const ProcessResult talk = Run(ask, "Who saw the whale?\n");
     ASSERT_EQ(talk.exit_code, 0) << talk.err;
-    if (talk.err == "(stopped: it only repeated itself)\n  (nothing is mounted)\n") return;
-    EXPECT_EQ(talk.err, "  (nothing is mounted)\n");
+    if (talk.err.rfind("(stopped: it only repeated itself)\n", 0) != 0) {
+      EXPECT_THAT(talk.err, testing::StartsWith("  (nothing is mounted)\n"));
+      continue;
+    }
+    const ProcessResult saved = Run({"docs", "text", "talk", "--model", Path("random"),
+                                     "--data-dir", Path("data") + std::to_string(seed)});
+    EXPECT_THAT(saved.out, testing::StartsWith("user: Who saw the whale?\nassistant: "));
+    EXPECT_LT(saved.out.size(), talk.out.size()) << "only the first time is kept";
+    std::vector<std::string> on = ask;
+    on.insert(on.end(), {"--no-stop-repetition", "--replace"});
+    EXPECT_THAT(Run(on, "Who saw the whale?\n").err,
+                testing::StartsWith("  (nothing is mounted)\n"));
+    return;
   }
   FAIL() << "none of eight answers was stopped";
 }

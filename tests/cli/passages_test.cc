@@ -1,12 +1,9 @@
-// What is shown below an answer of a conversation, and when an answer is ended.
+// What is shown below an answer of a conversation.
 #include "cli/common/passages.h"
 
 #include <gtest/gtest.h>
 
-#include <optional>
 #include <string>
-
-#include "cli/common/repetition.h"
 
 namespace recollect::cli {
 namespace {
@@ -72,25 +69,6 @@ TEST(PassagesTest, LinesAreBrokenBetweenWordsAndEmptyOnesLeftOut) {
   EXPECT_EQ(Wrapped("zwölf größe x\n\n y ", 11, "  "), "  zwölf\n  größe x\n  y\n");
   EXPECT_EQ(Wrapped("averylongword a", 5, ""), "averylongword\na\n");
   EXPECT_EQ(Wrapped("", 10, "  "), "");
-}
-
-TEST(RepetitionTest, EndsWithTheFirstTimeOfWhatIsRepeated) {
-  const std::string begin = "The lease: ", again = "a lease of 13 years and of 13 years more. ";
-  std::string text = begin;
-  for (int i = 0; i < 3; ++i) {
-    text += again;
-    EXPECT_EQ(BeforeRepetition(text), std::nullopt) << "may be a refrain";
-  }
-  text += again;
-  ASSERT_TRUE(BeforeRepetition(text).has_value());
-  EXPECT_LE(*BeforeRepetition(text), begin.size() + again.size());
-  EXPECT_GE(*BeforeRepetition(text), again.size());
-  EXPECT_EQ(BeforeRepetition(text + "And then?"), std::nullopt);
-  EXPECT_EQ(BeforeRepetition(std::string(159, '-')), std::nullopt);
-  EXPECT_EQ(BeforeRepetition(std::string(160, '-')), 1u);
-  const std::string line = std::string(60, 'x') + std::string(60, 'y') + ".";
-  EXPECT_TRUE(BeforeRepetition(line + " " + line + " " + line).has_value()) << "a paragraph";
-  EXPECT_EQ(BeforeRepetition(""), std::nullopt);
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 //
 // plain: answers as above; hang: as far as its first words, then nothing until it is cancelled;
 // fail: an error after its first words; drop: as if the two oldest messages had had no room;
-// circle: the same words again and again until it is cancelled. Each is acknowledged by its name on
-// stdout, and holds for later requests.
+// circle: the same words again and again until the engine stops it. Each is acknowledged by its
+// name on stdout, and holds for later requests.
 #include <cstdio>
 #include <iostream>
 #include <string>
@@ -60,8 +60,12 @@ FakeEngine::Script ScriptOf(const std::string& command, const std::string& text)
   generation.retrievals = {{64, 0, 120, {HitOf(text, kSecond, 0.7f), HitOf(text, kFirst, 0.2f)}},
                            {128, 0, 120, {HitOf(text, kFirst, 0.6f), HitOf(text, kSecond, 0.3f)}}};
   if (command == "hang" || command == "fail") generation.pieces.resize(2);
-  if (command == "circle") generation.pieces.assign(40, "Ishmael takes the minutes. ");
-  generation.then_wait = command == "hang" || command == "circle";
+  if (command == "circle") {
+    generation.pieces.assign(6, "Grüße an alle. ");
+    generation.reason = engine::FinishReason::kRepetition;
+    generation.repeats_from = std::ssize(generation.pieces[0]);
+  }
+  generation.then_wait = command == "hang";
   if (command == "fail") generation.then_error = absl::DataLossError("chunk 3 is damaged");
   if (command == "drop") generation.dropped_messages = 2;
   return {.generation = generation};

@@ -42,6 +42,7 @@ class FakeEngine final : public engine::Engine {
     std::vector<engine::Retrieval> retrievals = {};
     // The numbers of its usage for a conversation, besides a token for each byte of it.
     int64_t cached_tokens = 0, dropped_messages = 0;
+    int64_t repeats_from = 0;  // of its usage, if it ends before its limit of tokens
   };
   struct Script {
     absl::Status error = absl::OkStatus();  // every call fails with it

@@ -173,6 +173,7 @@ void FakeEngine::Run(const Generation& script, const engine::GenerateRequest& re
   usage.dropped_messages = script.dropped_messages;
   usage.generated_tokens = tokens;
   usage.time_to_first_token = absl::Milliseconds(2);
+  if (tokens < request.max_tokens) usage.repeats_from = script.repeats_from;
   events.OnDone(tokens == request.max_tokens ? engine::FinishReason::kMaxTokens : script.reason,
                 usage);
 }

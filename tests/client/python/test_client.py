@@ -169,6 +169,19 @@ def test_errors_have_classes(client, server):
     assert issubclass(recollect.NotFound, recollect.RecollectError)
 
 
+def test_a_text_that_only_repeats_itself_is_stopped_on_demand(client):
+    arguments = {"max_tokens": 1500, "ignore_eos": True}
+    whole = client.generate("It was", **arguments).result()
+    assert whole.finish_reason == "max_tokens"
+    events = list(client.generate("It was", stop_repetition=True, **arguments))
+    *_, done = events
+    assert done.reason == "repetition" and done.repeats_from > 0
+    stopped = client.generate("It was", stop_repetition=True, **arguments).result()
+    assert stopped.tokens == whole.tokens[: len(stopped.tokens)]
+    streamed = "".join(e.text for e in events if isinstance(e, recollect.Tokens))
+    assert len(streamed) > len(stopped.text) and whole.text.startswith(stopped.text)
+
+
 def test_cancelling_ends_the_work(client):
     generation = client.generate("It was", max_tokens=60_000, ignore_eos=True)
     next(generation)

@@ -79,6 +79,34 @@ TEST(SamplingTest, DryChangesWhatRepeatsAndNothingBefore) {
   EXPECT_EQ(Generate(*engine, request).tokens, dry);
 }
 
+TEST(SamplingTest, ATextThatOnlyRepeatsItselfIsStoppedWhereThatIsAskedFor) {
+  auto engine = MakeEngine();
+  GenerateRequest request = TokensRequest(SampleTokens(30, 70), 1500);
+  const Generated plain = Generate(*engine, request);
+  EXPECT_EQ(plain.reason, FinishReason::kMaxTokens);
+  EXPECT_EQ(plain.usage.repeats_from, 0);
+  request.stop_repetition = true;
+  const Generated stopped = Generate(*engine, request);
+  ASSERT_EQ(stopped.reason, FinishReason::kRepetition);
+  const int64_t count = std::ssize(stopped.tokens);
+  ASSERT_LT(count, 1500);
+  EXPECT_EQ(stopped.usage.generated_tokens, count);
+  EXPECT_EQ(stopped.tokens, std::vector(plain.tokens.begin(), plain.tokens.begin() + count));
+  const int64_t kept = stopped.usage.repeats_from;
+  EXPECT_GT(kept, 0);
+  EXPECT_GT(std::ssize(stopped.text), kept);
+  // The same where it was broken off, even after its last token.
+  for (const int64_t before : {count / 2, count}) {
+    request.generated.assign(stopped.tokens.begin(), stopped.tokens.begin() + before);
+    const Generated rest = Generate(*engine, request);
+    EXPECT_EQ(rest.reason, FinishReason::kRepetition);
+    EXPECT_EQ(std::ssize(rest.tokens), count - before);
+    EXPECT_EQ(rest.usage.repeats_from, kept);
+  }
+  request.generated.push_back(plain.tokens[static_cast<size_t>(count)]);
+  EXPECT_EQ(Generate(*engine, request).status.code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST(SamplingTest, StopsBeforeAStopString) {
   auto engine = MakeEngine();
   GenerateRequest request = TokensRequest(SampleTokens(30, 71), 60);

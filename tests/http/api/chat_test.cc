@@ -86,6 +86,28 @@ TEST_F(HttpTest, TheAnswerSaysHowManyMessagesHadNoRoom) {
   EXPECT_EQ(Events(Chat({{"stream", true}})).back()["dropped_messages"], 2);
 }
 
+TEST_F(HttpTest, AnAnswerThatOnlyRepeatsItselfSaysWhereItDoes) {
+  engine_.Set({.generation = {.pieces = {"No. ", "No. ", "No. "},
+                              .reason = engine::FinishReason::kRepetition,
+                              .repeats_from = 4}});
+  const json whole = Body(Chat({}))["choices"][0];
+  EXPECT_EQ(engine_.seen().generate.stop_repetition, std::nullopt) << "the engine decides";
+  EXPECT_EQ(whole["message"]["content"], "No. ");
+  EXPECT_EQ(whole["finish_reason"], "stop") << "OpenAI's clients know no other";
+  EXPECT_EQ(whole["repeats_from"], 4);
+  std::string streamed;
+  const std::vector<json> events = Events(Chat({{"stream", true}}));
+  for (const json& event : events) streamed += event["choices"][0]["delta"].value("content", "");
+  EXPECT_EQ(streamed, "No. No. No. ");
+  EXPECT_EQ(events.back()["choices"][0]["finish_reason"], "stop");
+  EXPECT_EQ(events.back()["choices"][0]["repeats_from"], 4);
+  EXPECT_FALSE(events[1]["choices"][0].contains("repeats_from"));
+  Chat({{"stop_repetition", false}});
+  EXPECT_EQ(engine_.seen().generate.stop_repetition, false);
+  EXPECT_THAT(Chat({{"stop_repetition", 1}}),
+              HasSubstr("stop_repetition: number 1, expected a boolean"));
+}
+
 // The fake's tokens are 0 and 1, with the log probability -0.25, as that of the likeliest.
 TEST_F(HttpTest, LogprobsOfAChatHaveItsForm) {
   const model::Tokenizer& tokenizer = StartWithTokenizer();

@@ -53,8 +53,10 @@ TEST_F(HttpTest, FieldsReachTheEngine) {
             {"text_tokens", 300},
             {"dry_multiplier", 0.5},
             {"dry_allowed_length", 3},
+            {"stop_repetition", true},
             {"top_p", 0.25}});
   const engine::GenerateRequest seen = engine_.seen().generate;
+  EXPECT_EQ(seen.stop_repetition, true);
   EXPECT_EQ(seen.prompt.tokens, (std::vector<int32_t>{3, 4}));
   EXPECT_EQ(seen.stop, std::vector<std::string>{"."});
   EXPECT_EQ(seen.session_options.mounts, std::vector<std::string>{"d"});

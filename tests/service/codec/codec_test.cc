@@ -63,6 +63,8 @@ TEST(CodecTest, GenerateTakesEveryField) {
   message.set_max_tokens(7);
   message.add_stop("x");
   message.set_ignore_eos(true);
+  EXPECT_EQ(Decode(message)->stop_repetition, std::nullopt) << "the engine decides";
+  message.set_stop_repetition(false);
   message.set_with_retrievals(true);
   const auto request = Decode(message);
   ASSERT_TRUE(request.ok()) << request.status();
@@ -86,6 +88,7 @@ TEST(CodecTest, GenerateTakesEveryField) {
   EXPECT_EQ(request->max_tokens, 7);
   EXPECT_THAT(request->stop, ElementsAre("x"));
   EXPECT_TRUE(request->ignore_eos);
+  EXPECT_EQ(request->stop_repetition, false);
   EXPECT_TRUE(request->with_retrievals);
 }
 

@@ -109,10 +109,12 @@ TEST(EncodeTest, EndsOfGeneration) {
   usage.generated_tokens = 2;
   usage.time_to_first_token = absl::Milliseconds(3);
   usage.generation_time = absl::Milliseconds(4);
+  usage.repeats_from = 5;
   const std::pair<engine::FinishReason, v1::FinishReason> reasons[] = {
       {engine::FinishReason::kMaxTokens, v1::FINISH_REASON_MAX_TOKENS},
       {engine::FinishReason::kStop, v1::FINISH_REASON_STOP},
-      {engine::FinishReason::kEos, v1::FINISH_REASON_EOS}};
+      {engine::FinishReason::kEos, v1::FINISH_REASON_EOS},
+      {engine::FinishReason::kRepetition, v1::FINISH_REASON_REPETITION}};
   for (const auto& [reason, encoded] : reasons) {
     const v1::GenerateResponse response = EncodeDone(reason, usage);
     EXPECT_EQ(response.done().reason(), encoded);
@@ -120,6 +122,7 @@ TEST(EncodeTest, EndsOfGeneration) {
     EXPECT_EQ(response.done().usage().generated_tokens(), 2);
     EXPECT_EQ(response.done().usage().time_to_first_token_ms(), 3);
     EXPECT_EQ(response.done().usage().generation_ms(), 4);
+    EXPECT_EQ(response.done().repeats_from(), 5);
   }
 }
 

@@ -41,6 +41,30 @@ TEST_F(ServiceTest, GenerateStreamsTextRetrievalsAndUsage) {
   EXPECT_EQ(result->retrievals[0].hits(1).chunk(), 1);
 }
 
+// All of it was streamed; the result is what came before.
+TEST_F(ServiceTest, AnAnswerThatOnlyRepeatsItselfHasItsReason) {
+  engine_.Set({.generation = {.pieces = {"No. ", "No. ", "No. "},
+                              .reason = engine::FinishReason::kRepetition,
+                              .repeats_from = 4}});
+  v1::GenerateRequest request;
+  std::string streamed;
+  client::GenerateCallbacks callbacks;
+  callbacks.on_tokens = [&](const auto&, const std::string& text) {
+    streamed += text;
+    return true;
+  };
+  const auto result = client_->Generate(request, callbacks);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(streamed, "No. No. No. ");
+  EXPECT_EQ(result->text, "No. ");
+  EXPECT_EQ(result->tokens.size(), 3u);
+  EXPECT_EQ(result->done.reason(), v1::FINISH_REASON_REPETITION);
+  EXPECT_EQ(result->done.repeats_from(), 4);
+  // The caller has a part already.
+  request.mutable_generated()->set_text("N");
+  EXPECT_EQ(client_->Generate(request)->text, "No.");
+}
+
 TEST_F(ServiceTest, GenerateRefusesMissingMountsAndMountsNamedTwice) {
   v1::GenerateRequest request;
   request.mutable_session()->add_mounts("missing");

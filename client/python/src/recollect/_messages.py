@@ -229,8 +229,11 @@ class Collector:
         done = self._events[-1] if self._events else None
         if not isinstance(done, types.Done):
             raise RuntimeError("the generation was not read to its end")
+        text = "".join(e.text for e in tokens)
+        if done.repeats_from:
+            text = text.encode()[: done.repeats_from].decode()
         return types.Result(
-            text="".join(e.text for e in tokens),
+            text=text,
             tokens=tuple(token for e in tokens for token in e.ids),
             retrievals=tuple(e for e in self._events if isinstance(e, types.Retrieval)),
             logprobs=tuple(e for e in self._events if isinstance(e, types.TokenLogprobs)),

@@ -166,10 +166,13 @@ class Done:
     """The last event of a generation."""
 
     reason: str
-    """"max_tokens", "stop" or "eos"."""
+    """"max_tokens", "stop", "eos" or "repetition"."""
     usage: Usage
     saved: Saved | None = None
     """With save_as."""
+    repeats_from: int = 0
+    """After "repetition": the UTF-8 bytes of the answer before it only repeats itself; its events have all the same what
+    follows them."""
 
 
 @dataclass(frozen=True)
@@ -192,6 +195,7 @@ class Result:
     """A whole generation."""
 
     text: str
+    """Without what it only repeated in the end."""
     tokens: tuple[int, ...]
     retrievals: tuple[Retrieval, ...]
     logprobs: tuple[TokenLogprobs, ...]
@@ -253,6 +257,8 @@ class GenerateArguments(TypedDict, total=False):
     flush: bool
     """Whether the answer retrieves with all of the prompt; yes, unless told otherwise."""
     ignore_eos: bool
+    stop_repetition: bool
+    """Whether the answer ends once it only repeats itself; in a chat it does, unless told otherwise."""
     retrievals: bool
     """Whether there are Retrieval events."""
     logprobs: int

@@ -1,0 +1,34 @@
+// Finds out that an answer goes round in circles, as greedy answers of small models do.
+#ifndef RECOLLECT_ENGINE_SESSION_REPETITION_H_
+#define RECOLLECT_ENGINE_SESSION_REPETITION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace recollect::engine {
+
+// Not thread-safe.
+class Repetition {
+ public:
+  // A longer piece than fits in here nearly three times is not noticed.
+  static constexpr size_t kMostBytes = 8192;
+
+  // Adds further text of the answer, whole characters; looks at its end, unless it has been found.
+  void Push(std::string_view text);
+
+  // Where the answer's end is one piece again and again, about three times and over at least 160
+  // bytes: the bytes of the answer up to the end of that piece's first time, which are whole
+  // characters. 0: it has not been found.
+  int64_t begin() const { return begin_; }
+
+ private:
+  std::string end_;     // of the answer
+  int64_t before_ = 0;  // the answer's bytes before `end_`
+  int64_t begin_ = 0;
+};
+
+}  // namespace recollect::engine
+
+#endif  // RECOLLECT_ENGINE_SESSION_REPETITION_H_

@@ -2,6 +2,7 @@
 #include <tuple>
 
 #include "tests/http/http_testing.h"
+#include "tests/support/tiny_bpe.h"
 
 namespace recollect {
 namespace {
@@ -44,8 +45,16 @@ TEST_F(HttpTest, APartOfACharacterIsReplaced) {
 TEST_F(HttpTest, TokenizerInfoHasNoStringsForControlSymbols) {
   const model::Tokenizer& tokenizer = StartWithTokenizer();
   const json info = Body(Ask(Get("/tokenizer_info")));
+  EXPECT_EQ(info["tokenizer_class"], "SentencePiece");
   EXPECT_EQ(info["vocab_size"], tokenizer.vocab_size());
   EXPECT_TRUE(info.contains("eos_token") && info["eos_token"].is_null());
+}
+
+TEST_F(HttpTest, TokenizerInfoNamesAByteLevelVocabulary) {
+  const auto tokenizer = TinyBpeTokenizer(model::PreTokenizer::kSmollm);
+  Start({.listen = "127.0.0.1:0", .model_name = "fake", .tokenizer = tokenizer.get()});
+  EXPECT_EQ(Body(Ask(Get("/tokenizer_info")))["tokenizer_class"], "ByteLevelBPE");
+  server_.reset();  // before its tokenizer
 }
 
 TEST_F(HttpTest, TokenizeRefusesByName) {

@@ -1,5 +1,5 @@
 // Helpers of the store's benchmarks: what they write and read, files out of the page cache,
-// percentiles, the disk's own speed.
+// percentiles.
 #ifndef RECOLLECT_BENCH_STORE_DISK_H_
 #define RECOLLECT_BENCH_STORE_DISK_H_
 
@@ -74,14 +74,6 @@ inline std::vector<std::string> Files(const std::string& directory) {
   return out;
 }
 
-inline double DirectoryBytes(const std::string& directory) {
-  double total = 0;
-  for (const std::string& file : Files(directory)) {
-    total += static_cast<double>(std::filesystem::file_size(file));
-  }
-  return total;
-}
-
 // Makes the next read of every file go to the disk.
 inline void DropCaches(const std::string& directory) {
   for (const std::string& file : Files(directory)) {
@@ -91,23 +83,6 @@ inline void DropCaches(const std::string& directory) {
     posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     close(fd);
   }
-}
-
-// Returns the bytes per second of reading every file from front to back, cold.
-inline double SequentialRead(const std::string& directory) {
-  DropCaches(directory);
-  std::vector<char> buffer(1 << 20);
-  double bytes = 0;
-  const double start = Seconds();
-  for (const std::string& file : Files(directory)) {
-    const int fd = open(file.c_str(), O_RDONLY);
-    if (fd < 0) continue;
-    for (ssize_t n; (n = read(fd, buffer.data(), buffer.size())) > 0;) {
-      bytes += static_cast<double>(n);
-    }
-    close(fd);
-  }
-  return bytes / (Seconds() - start);
 }
 
 inline double Percentile(std::vector<double> values, double p) {

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace recollect::cli {
 namespace {
@@ -88,9 +89,12 @@ absl::StatusOr<std::string> FindModel(const std::string& name) {
     if (HoldsModel(folder / name)) return (folder / name).string();
     absl::StrAppend(&looked, looked.empty() ? "" : ", ", folder.string());
   }
+  const std::vector<FoundModel> models = ListModels();
+  const std::string there = absl::StrJoin(
+      models, ", ", [](std::string* out, const FoundModel& model) { out->append(model.name); });
   const std::string hint = FindInCatalog(name) != nullptr
                                ? absl::StrCat("; `recollect model add ", name, "` fetches it")
-                               : "";
+                               : (there.empty() ? "" : absl::StrCat("; there are ", there));
   if (!plain) return absl::NotFoundError(absl::StrCat("model ", name, " does not exist"));
   return absl::NotFoundError(absl::StrCat("model ", name,
                                           ": no such file or folder, and none of that name in ",

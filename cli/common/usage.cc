@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status.h"
 
 namespace recollect::cli {
@@ -97,6 +98,17 @@ std::string Suggestion(const CLI::App& app, const std::vector<std::string>& unkn
   return "";
 }
 
+// What a verb does not know, in the order in which it was given.
+std::string NotExpected(const CLI::App& app, const CLI::App& verb,
+                        const std::vector<std::string>& unknown) {
+  const std::string what = absl::StrCat("not expected: ", absl::StrJoin(unknown, " "));
+  const std::string suggestion = Suggestion(app, unknown);
+  const std::vector<std::string> verbs = Verbs(verb);
+  if (!suggestion.empty() || verbs.empty() || absl::StartsWith(unknown.front(), "-"))
+    return what + suggestion;
+  return absl::StrCat(what, "; commands are ", absl::StrJoin(verbs, ", "));
+}
+
 }  // namespace
 
 std::string Nearest(std::string_view word, const std::vector<std::string>& candidates) {
@@ -115,13 +127,13 @@ std::string Nearest(std::string_view word, const std::vector<std::string>& candi
 
 std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  const bool extras = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
   const bool required = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
-  std::string what = error.what();
   // Of a verb that it does not know CLI11 says only that one is required.
   const CLI::App* verb = LastVerb(app);
-  if (required && verb->get_require_subcommand_min() > 0 && !unknown.empty())
-    what = CLI::ExtrasError(verb->get_name(), unknown).what();
-  return what + Suggestion(app, unknown);
+  const bool no_verb = required && verb->get_require_subcommand_min() > 0;
+  if (unknown.empty() || (!extras && !no_verb)) return error.what();
+  return NotExpected(app, *verb, unknown);
 }
 
 absl::StatusOr<std::vector<std::string>> Arguments(const CLI::App& app, int argc,

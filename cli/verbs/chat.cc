@@ -70,6 +70,8 @@ class Chat {
     if (!system.empty()) Say(v1::CHAT_ROLE_SYSTEM, system);
   }
 
+  // Of mounts that name a document whether it is there: better heard before the first question.
+  absl::Status CheckNamedMounts() const;
   // What is mounted, or could be.
   void Greet() const;
   // A command that begins with '/', but for /paste; false: to end.
@@ -142,6 +144,15 @@ absl::Status Chat::CheckMount(const std::string& name) const {
     if (absl::StartsWith(document.id(), beginning)) return absl::OkStatus();
   }
   return absl::NotFoundError(absl::StrCat("no document for '", name, "'"));
+}
+
+absl::Status Chat::CheckNamedMounts() const {
+  for (const std::string& name : request_.session().mounts()) {
+    if (absl::EndsWith(name, "*")) continue;
+    const absl::Status found = client_.GetDocument(name).status();
+    if (absl::IsNotFound(found)) return found;  // what else there is concerns the question
+  }
+  return absl::OkStatus();
 }
 
 // Names have no commas, but may have spaces.
@@ -337,6 +348,7 @@ absl::Status Talk(const Options& common, const ChatOptions& options) {
   LineReader lines(HistoryFile());
   Chat chat(connection->client(), std::move(request), common.json);
   chat.Begin(options.system);
+  RETURN_IF_ERROR(chat.CheckNamedMounts());
   if (lines.interactive()) chat.Greet();
   while (const std::optional<std::string> line = lines.Read("> ")) {
     const bool paste = absl::StripAsciiWhitespace(*line) == "/paste";

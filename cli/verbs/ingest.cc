@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -168,7 +169,18 @@ absl::StatusOr<v1::Document> IngestText(client::Client& client, const IngestOpti
   }
 }
 
-absl::Status Ingest(const Options& common, const IngestOptions& options) {
+// The name of the file is the id unless another is given, as in the Python client.
+absl::StatusOr<std::string> IdOf(const IngestOptions& options) {
+  if (!options.id.empty()) return options.id;
+  const std::string name = std::filesystem::path(options.path).filename().string();
+  if (options.path != "-" && !name.empty()) return name;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--id is required: '", options.path, "' has no name"));
+}
+
+absl::Status Ingest(const Options& common, const IngestOptions& given) {
+  IngestOptions options = given;
+  ASSIGN_OR_RETURN(options.id, IdOf(given));
   RETURN_IF_ERROR(CheckUtf8("--id", options.id));
   ASSIGN_OR_RETURN(const v1::SessionOptions session, ToSessionOptions(options.session));
   ASSIGN_OR_RETURN(const auto connection, Connection::Open(common, /*needs_no_document=*/true));
@@ -200,8 +212,8 @@ void AddIngest(CLI::App& app, Command& command) {
   CLI::App* verb = app.add_subcommand(
       "ingest", "Read a document once and keep it; resumes an interrupted ingest");
   auto options = std::make_shared<IngestOptions>();
-  verb->add_option("--id", options->id, "Name of the document, without commas")
-      ->required()
+  verb->add_option("--id", options->id,
+                   "Name of the document, without commas (default: the name of FILE)")
       ->type_name("NAME");
   verb->add_option("FILE", options->path, "UTF-8 text, or - for standard input")->required();
   verb->add_flag("--tokens", options->tokens,
@@ -225,6 +237,7 @@ void AddIngest(CLI::App& app, Command& command) {
   verb->footer(
       "\nExamples:\n"
       "  recollect ingest --id moby moby-dick.txt\n"
+      "  recollect ingest minutes.txt\n"
       "  xz -dc books.txt.xz | recollect ingest --id books -\n"
       "  recollect ingest --id books --append emma.txt\n"
       "  recollect ingest --id emma emma.txt --metadata year=1815 --metadata author=Austen\n"

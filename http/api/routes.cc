@@ -1,5 +1,7 @@
 #include "http/api/routes.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -112,6 +114,17 @@ std::optional<std::string> Fit(absl::string_view pattern, absl::string_view path
   return parameter;
 }
 
+// Whoever writes an id as it is, or leaves "/v1" out of a client's base URL, meets this first.
+std::string HintFor(const std::string& path) {
+  if (absl::StartsWith(path, "/v1/documents/"))
+    return "; a slash within the id of a document is %2F in a path";
+  const std::string under = absl::StrCat("/v1", path);
+  const bool there = std::any_of(std::begin(kRoutes), std::end(kRoutes), [&](const Route& route) {
+    return Fit(route.path, under).has_value();
+  });
+  return there ? absl::StrCat("; did you mean '", model::EscapeInvisible(under), "'?") : "";
+}
+
 }  // namespace
 
 std::span<const Route> Routes() { return kRoutes; }
@@ -145,12 +158,9 @@ Endpoint Runtime::Find(Request& request) {
                 absl::StrCat("'", path, "' has no method ", request.method, ", only ", allow)),
             .allow = allow};
   }
-  // Whoever writes an id as it is meets this first.
-  const bool id = absl::StartsWith(request.path, "/v1/documents/");
   return {.http_status = 404,
-          .refused = absl::NotFoundError(
-              absl::StrCat("there is no '", path, "'",
-                           id ? "; a slash within the id of a document is %2F in a path" : ""))};
+          .refused =
+              absl::NotFoundError(absl::StrCat("there is no '", path, "'", HintFor(request.path)))};
 }
 
 }  // namespace recollect::http

@@ -11,6 +11,7 @@
 namespace recollect {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 class ChatCliTest : public CliTest {
@@ -61,6 +62,8 @@ TEST_F(ChatCliTest, AddedModelIsFoundByItsName) {
   const ProcessResult model = WithModels({"model", "--model", "tiny", "--data-dir", ":memory:"});
   EXPECT_EQ(model.exit_code, 0) << model.err;
   EXPECT_THAT(model.out, HasSubstr("llama"));
+  EXPECT_THAT(WithModels({"model", "--model", "tyni", "--data-dir", ":memory:"}).err,
+              ContainsRegex("none of that name in .*; there are .*tiny"));
   const ProcessResult again = Add("tiny", Path("tiny.gguf"));
   EXPECT_EQ(again.exit_code, 0);
   EXPECT_THAT(again.out, HasSubstr("is there"));
@@ -181,6 +184,19 @@ TEST_F(ChatCliTest, BelowAnAnswerAreThePassagesThatWereRead) {
   EXPECT_THAT(talk.err,
               HasSubstr("/mount NAME answers from a document, /mount * from all: notes\n"));
   EXPECT_THAT(talk.err, testing::EndsWith("  (nothing is mounted)\n"));
+}
+
+TEST_F(ChatCliTest, AMountThatIsNotThereIsToldBeforeTheFirstQuestion) {
+  ASSERT_EQ(
+      Run({"ingest", "--model", Path("tiny.gguf"), "--data-dir", Path("data"), "--id", "d", "-"},
+          Text(100))
+          .exit_code,
+      0);
+  EXPECT_EQ(Chat({"--mount", "d"}, "").exit_code, 0);
+  const ProcessResult talk = Chat({"--mount", "nowhere"}, "");
+  EXPECT_EQ(talk.exit_code, kNotFound);
+  EXPECT_THAT(talk.err, HasSubstr("no document 'nowhere'"));
+  EXPECT_EQ(Chat({"--mount", "nowhere*"}, "").exit_code, 0) << "there may be some by then";
 }
 
 // As most answers of random models, of which some end before.

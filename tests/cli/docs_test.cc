@@ -27,6 +27,15 @@ TEST_F(DocsCliTest, BracketsAreTextLikeAnyOther) {
   EXPECT_EQ(Json(Embedded({"docs", "delete", "u", "[u]", "--json"}))["deleted"].size(), 2u);
 }
 
+TEST_F(DocsCliTest, AnIngestTakesTheNameOfItsFileUnlessAnotherIsGiven) {
+  const ProcessResult ingested = Embedded({"ingest", File("may notes.txt", Text(100))});
+  EXPECT_EQ(ingested.exit_code, 0) << ingested.err;
+  EXPECT_THAT(ingested.out, testing::StartsWith("may notes.txt: "));
+  const ProcessResult nameless = Embedded({"ingest", "-"}, "some text");
+  EXPECT_EQ(nameless.exit_code, kInvalid);
+  EXPECT_THAT(nameless.err, HasSubstr("--id is required: '-' has no name"));
+}
+
 TEST_F(DocsCliTest, DeleteTakesAllThereAreAndNamesTheOthers) {
   for (const char* id : {"a", "b"}) {
     EXPECT_EQ(Embedded({"ingest", "--id", id, "-"}, "some text").exit_code, 0);

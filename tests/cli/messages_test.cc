@@ -18,7 +18,7 @@ TEST_F(MessagesCliTest, WrongUseIsJsonWhereJsonIsAsked) {
        {std::vector<std::string>{"bogus", "--json"},
         {"--json", "docs"},
         {"stats", "--json", "--bogus"},
-        {"ingest", "file", "--json"},
+        {"ingest", "--json"},
         {"stats", "--threads", "-3", "--json"},
         {"stats", "--json", "--config", Path("missing.toml")}}) {
     const ProcessResult result = Run(arguments);
@@ -55,6 +55,8 @@ TEST_F(MessagesCliTest, WhatMayHaveBeenMeantIsNamed) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"genrate"}, "not expected: genrate; did you mean 'generate'?"},
       {{"docs", "exprot"}, "did you mean 'export'?"},
+      {{"ask", "x"}, "not expected: ask x; commands are "},
+      {{"docs", "show", "x"}, "not expected: show x; commands are "},
       {{"generate", "--promt", "x"}, "did you mean '--prompt'?"},
       {{"stats", "--sever=a:1"}, "did you mean '--server'?"},
       {{"help", "ingset"}, "there is no command 'ingset' to help with; did you mean 'ingest'?"}};

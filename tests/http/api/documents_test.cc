@@ -283,6 +283,7 @@ TEST_F(HttpDocumentsTest, BadRequestsAreNamed) {
       {"/v1/documents/other/text", 404, "other"},
       {"/v1/documents/a%00b", 404, "a"},
       {"/v1/documents/", 404, "there is no '/v1/documents/'"},
+      {"/chat/completions", 404, "no '/chat/completions'; did you mean '/v1/chat/completions'?"},
       {"/v1/documents/%2", 400, "without two hexadecimal digits"},
       {"/v1/documents/d/text/more", 404,
        "more'; a slash within the id of a document is %2F in a path"}};

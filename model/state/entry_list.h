@@ -73,11 +73,17 @@ class EntryList {
     halves_.resize(halves_.size() + static_cast<size_t>(count));
     return halves_.data() + halves_.size() - count;
   }
-  // Doubling, as vectors do, would make a long session's cache half empty.
+  // Doubling, as vectors do, would make a long session's cache half empty. Copies instead of
+  // vector's reserve, which moves numbers in bf16 one by one: their constructor is not trivial.
   template <typename T>
   static void Reserve(std::vector<T>& numbers, int64_t more) {
     const size_t size = numbers.size() + static_cast<size_t>(more);
-    if (size > numbers.capacity()) numbers.reserve(std::max(size, numbers.size() * 5 / 4));
+    if (size <= numbers.capacity()) return;
+    std::vector<T> grown;
+    grown.reserve(std::max(size, numbers.size() * 5 / 4));
+    grown.resize(numbers.size());
+    std::copy(numbers.begin(), numbers.end(), grown.begin());
+    numbers.swap(grown);
   }
   template <typename T>
   static void Drop(std::vector<T>& numbers, int64_t count) {

@@ -40,8 +40,8 @@ inline std::vector<kernels::MemoryView> OfLayer(std::vector<kernels::MemoryView>
 
 // A retrieved chunk whose tokens an adapter's pointer head may copy.
 struct CopiedChunk {
-  // [rows, d_p], borrowed: the pointer key of each token. A key of zeros only means none: that
-  // token begins a segment, so no earlier token tells its context.
+  // [d_p, rows], borrowed: in each column the pointer key of a token. A key of zeros only means
+  // none: that token begins a segment, so no earlier token tells its context.
   const Bf16* keys = nullptr;
   std::span<const int32_t> tokens;  // [rows], borrowed
   float weight = 0;                 // of its retrieval

@@ -149,10 +149,11 @@ Memory CpuModel::ProjectAdapterMemory(kernels::OpContext& ctx, std::span<const B
   float* projected = ctx.Floats(kProjected, count);
   Memory memory;
   memory.rows = rows;
+  memory.pointer_keys.resize(static_cast<size_t>(rows * d_p));
   for (int64_t row = 0; row < rows; ++row) {
     const Bf16* const state = states.data() + row * stride;
     std::transform(state, state + d, input + row * d, [](Bf16 value) { return value.ToFloat(); });
-    memory.pointer_keys.insert(memory.pointer_keys.end(), state + d, state + d + d_p);
+    for (int64_t i = 0; i < d_p; ++i) memory.pointer_keys[i * rows + row] = state[d + i];
   }
   const auto project = [&](const kernels::PackedMatrix& proj, std::vector<Bf16>& out) {
     kernels::Gemm(ctx, proj, normed, rows, projected);

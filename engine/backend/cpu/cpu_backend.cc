@@ -115,26 +115,28 @@ absl::StatusOr<std::vector<ProjectedMemory>> CpuBackend::Project(
 }
 
 // The pointer head asks with a row as it was before the upper layers.
-void CpuBackend::AskPointer(PieceRows& piece) {
+void CpuBackend::AskPointer(PieceRows& piece, int worker) {
   const int64_t d = model_->config().d, d_p = model_->config().adapter.d_pointer;
   std::vector<float>& queries = static_cast<CpuResiduals&>(*piece.residuals).pointer_queries;
   queries.resize(piece.head.size() * static_cast<size_t>(d_p));
-  threads_->RunAlone([&](int worker) {
-    for (size_t i = 0; i < piece.head.size(); ++i) {
-      model_->PointerQuery(threads_->context(worker), RowsOf(piece).data() + piece.head[i].row * d,
-                           queries.data() + static_cast<int64_t>(i) * d_p);
-    }
-  });
+  for (size_t i = 0; i < piece.head.size(); ++i) {
+    model_->PointerQuery(threads_->context(worker), RowsOf(piece).data() + piece.head[i].row * d,
+                         queries.data() + static_cast<int64_t>(i) * d_p);
+  }
 }
 
 absl::Status CpuBackend::RunGroup(std::span<PieceRows* const> pieces, int group) {
-  if (model_->config().has_adapter()) {
-    for (PieceRows* piece : pieces) {
-      if (piece->segments.back().memory != nullptr) AskPointer(*piece);
-    }
+  std::vector<PieceRows*> copying;
+  for (PieceRows* piece : pieces) {
+    const bool copies = model_->config().has_adapter() && piece->segments.back().memory != nullptr;
+    if (copies && !piece->head.empty()) copying.push_back(piece);
   }
+  const auto ask = [&](int worker) {
+    for (PieceRows* piece : copying) AskPointer(*piece, worker);
+  };
   lanes_.Run(pieces, model_->config().first_layer_of_group(group),
-             model_->config().groups[static_cast<size_t>(group)].layers, group);
+             model_->config().groups[static_cast<size_t>(group)].layers, group,
+             copying.empty() ? nullptr : std::function<void(int)>(ask));
   return absl::OkStatus();
 }
 

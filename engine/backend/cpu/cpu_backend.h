@@ -37,7 +37,7 @@ class CpuBackend final : public Backend {
   absl::Status RunHead(std::span<PieceRows* const> pieces) override;
 
  private:
-  void AskPointer(PieceRows& piece);
+  void AskPointer(PieceRows& piece, int worker);
 
   const std::shared_ptr<const model::CpuModel> model_;
   const std::shared_ptr<ComputeThreads> threads_;

@@ -21,9 +21,12 @@ constexpr int64_t kTeamRows = 16;
 
 }  // namespace
 
-void CpuLanes::Run(std::span<PieceRows* const> pieces, int first_layer, int count, int group) {
+void CpuLanes::Run(std::span<PieceRows* const> pieces, int first_layer, int count, int group,
+                   const std::function<void(int worker)>& before) {
   Build(pieces);
+  if (lane_count_ > 1 && before) threads_.RunAlone(before);
   const auto run_alone = [&](int worker) {
+    if (before) before(worker);
     for (int i = 0; i < count; ++i) RunLayer(lanes_[0], first_layer + i, group, worker);
   };
   if (lane_count_ == 1 && model_.shares_products()) {

@@ -4,6 +4,7 @@
 #define RECOLLECT_ENGINE_BACKEND_CPU_CPU_LANES_H_
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -21,8 +22,10 @@ class CpuLanes {
       : model_(model), threads_(threads) {}
 
   // Runs `count` layers from `first_layer` on over the pieces' rows, in place. `group`: the group
-  // whose memory the segments read; -1 for lower layers, which read none.
-  void Run(std::span<PieceRows* const> pieces, int first_layer, int count, int group);
+  // whose memory the segments read; -1 for lower layers, which read none. `before`, if given, runs
+  // first, on one thread, which leads a team if one lane is all there is and teams share products.
+  void Run(std::span<PieceRows* const> pieces, int first_layer, int count, int group,
+           const std::function<void(int worker)>& before = nullptr);
 
  private:
   // Rows that run together: short pieces of several sessions, or one segment of a long piece.

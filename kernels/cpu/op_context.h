@@ -39,6 +39,7 @@ class OpContext {
   // The threads that share this thread's ops (op_team.h). Borrowed; null, as at first: nobody.
   void set_team(OpTeam* team) { team_ = team; }
   bool has_team() const { return team_ != nullptr; }
+  OpTeam* team() { return team_; }
   // Runs body(own, part) for each part in [0, parts) once, on this thread or on those of the team,
   // and returns when all are done. `own` is the context of the thread that runs the part; a part
   // reads this one's scratch and asks for scratch of its own there. 0 <= parts < 2^16.

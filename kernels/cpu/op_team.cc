@@ -57,7 +57,7 @@ void OpTeam::Serve(OpContext& own) {
     if (TakenOf(tickets) < PartsOf(tickets)) {
       RunParts(own);
       patience.Renew();
-    } else {
+    } else if (!ahead_.AskForSome()) {
       patience.Wait();
     }
   }

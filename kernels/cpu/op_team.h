@@ -10,6 +10,7 @@
 
 #include "base/sync/mutex.h"
 #include "kernels/cpu/op_context.h"
+#include "kernels/cpu/read_ahead.h"
 
 namespace recollect::kernels {
 
@@ -27,6 +28,9 @@ class OpTeam {
   // 1 <= parts <= kMostParts. Only the leader calls it.
   void Share(OpContext& own, int parts, const Part& body);
 
+  // Lists what those who serve ask memory for while they wait. Only the leader writes the list.
+  ReadAhead& ahead() { return ahead_; }
+
   // Runs parts until Dismiss() is called. `own` is this thread's.
   void Serve(OpContext& own);
   // Lets all who serve return. There is nothing to share afterwards.
@@ -42,8 +46,25 @@ class OpTeam {
   std::atomic<const Part*> body_ = nullptr;
   std::atomic<int> done_ = 0;
   std::atomic<bool> dismissed_ = false;
+  ReadAhead ahead_;
   Mutex mutex_;
   std::exception_ptr error_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Gives the leader of a team the parts of an op from the first on and those who serve from the last
+// on, so that these know what to ask for ahead (read_ahead.h).
+class TwoEnds {
+ public:
+  explicit TwoEnds(int parts) : parts_(parts) {}
+  // Returns each part once, if called for each. `own`: the context of the thread that asks.
+  int Next(const OpContext& own) {
+    return own.has_team() ? first_++ : parts_ - 1 - served_.fetch_add(1, std::memory_order_relaxed);
+  }
+
+ private:
+  const int parts_;
+  int first_ = 0;  // the leader's alone
+  std::atomic<int> served_ = 0;
 };
 
 }  // namespace recollect::kernels

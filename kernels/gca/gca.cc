@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/types.h"
 #include "kernels/cpu/dispatch.h"
+#include "kernels/cpu/op_team.h"
 #include "kernels/gca/gca_bf16.h"
 
 namespace recollect::kernels {
@@ -23,6 +24,17 @@ void Gca(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,
          const MemoryView* chunks, const float* weights, int64_t count, float* out) {
   Check(shape, chunks, count);
   kGca(ctx, shape, q, rows, chunks, weights, count, out);
+}
+
+void ReadChunksSoon(OpContext& ctx, const GcaShape& shape, const MemoryView* chunks,
+                    int64_t count) {
+  if (!ctx.has_team()) return;
+  const int64_t of_row = int64_t{shape.kv_heads} * shape.head_dim * sizeof(Bf16);
+  for (int64_t e = count - 1; e >= count / 2; --e) {
+    for (const Bf16* rows : {chunks[e].keys, chunks[e].values}) {
+      ctx.team()->ahead().Add(rows, chunks[e].rows * of_row);
+    }
+  }
 }
 
 void GcaOfBf16(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,

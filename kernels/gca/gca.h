@@ -42,6 +42,10 @@ void Gca(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,
 void GcaOfBf16(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,
                const MemoryView* chunks, const float* weights, int64_t count, float* out);
 
+// Lists for the team of `ctx`, if there is one, the keys and values that those who serve read for a
+// row (kernels/cpu/read_ahead.h).
+void ReadChunksSoon(OpContext& ctx, const GcaShape& shape, const MemoryView* chunks, int64_t count);
+
 }  // namespace recollect::kernels
 
 #endif  // RECOLLECT_KERNELS_GCA_GCA_H_

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/numeric/round_up.h"
+#include "kernels/cpu/op_team.h"
 
 namespace recollect::kernels {
 #if defined(RECOLLECT_SIMD)
@@ -112,7 +113,9 @@ void ShareChunks(OpContext& ctx, const Op& op, int64_t queries) {
   const int kv_heads = op.shape.kv_heads;
   const int64_t parts = op.count * kv_heads;
   float* sums = ctx.Floats(kSumsOfChunks, parts * stride);
-  ctx.Share(static_cast<int>(parts), [&](OpContext& own, int part) {
+  TwoEnds order(static_cast<int>(parts));
+  ctx.Share(static_cast<int>(parts), [&](OpContext& own, int) {
+    const int part = order.Next(own);
     const MemoryView& chunk = op.chunks[part / kv_heads];
     const int kv_head = part % kv_heads;
     AskFor(op, chunk, kv_head);

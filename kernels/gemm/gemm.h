@@ -70,7 +70,12 @@ bool Bf16Supported();
 // that are for a team, on its team, too (op_team.h). rows >= 0. x and y do not overlap.
 void Gemm(OpContext& ctx, const PackedMatrix& weights, const float* x, int64_t rows, float* y);
 
-// The same from plain weights [n, k], summed in double: what Gemm is tested against.
+// Lists for the team of `ctx`, if there is one, the weights that a row's product with it reads
+// (kernels/cpu/read_ahead.h), in the order in which those who serve take them. Does nothing where
+// Gemm does not divide a row's product.
+void ReadSoon(OpContext& ctx, const PackedMatrix& weights);
+
+// Gemm from plain weights [n, k], summed in double: what Gemm is tested against.
 void GemmReference(const float* weights, int64_t n, int64_t k, DType dtype, const float* x,
                    int64_t rows, float* y);
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/sync/mutex.h"
+#include "kernels/cpu/op_team.h"
 #include "kernels/gemm/row_outputs.h"
 
 namespace recollect::kernels {
@@ -53,7 +54,10 @@ void GemmRow(OpContext& ctx, const dnnl::memory& weights, int64_t n, int64_t k, 
   const auto* const numbers = static_cast<const uint16_t*>(weights.get_data_handle());
   const int64_t last = n / kAmxPanel - 1, half = kAmxPanel / 2;
   // The last panel is cut, so that two threads have as much to do with an odd number of panels.
-  ctx.Share(static_cast<int>(last + 2), [&](OpContext&, int part) {
+  const int parts = static_cast<int>(last + 2);
+  TwoEnds order(parts);
+  ctx.Share(parts, [&](OpContext& own, int) {
+    const int part = order.Next(own);
     const int64_t panel = std::min<int64_t>(part, last), first = part > last ? half : 0;
     avx512::MultiplyRow({.weights = numbers + panel * kAmxPanel * k + first * 2,
                          .x = reinterpret_cast<const uint16_t*>(x),
@@ -63,10 +67,20 @@ void GemmRow(OpContext& ctx, const dnnl::memory& weights, int64_t n, int64_t k, 
   });
 }
 
+void ReadRowSoon(OpContext& ctx, const dnnl::memory& weights, int64_t n, int64_t k) {
+  const auto* const numbers = static_cast<const uint16_t*>(weights.get_data_handle());
+  const int64_t panels = n / kAmxPanel;
+  for (int64_t panel = panels - 1; panel >= panels / 2; --panel) {
+    constexpr int64_t kBytes = kAmxPanel * static_cast<int64_t>(sizeof(uint16_t));
+    ctx.team()->ahead().Add(numbers + panel * kAmxPanel * k, kBytes * k);
+  }
+}
+
 #else
 
 bool RowHasBitsOf(const Plan&, int64_t, int64_t, DType) { return false; }
 void GemmRow(OpContext&, const dnnl::memory&, int64_t, int64_t, const Bf16*, float*) {}
+void ReadRowSoon(OpContext&, const dnnl::memory&, int64_t, int64_t) {}
 
 #endif
 

@@ -24,6 +24,9 @@ bool RowHasBitsOf(const Plan& plan, int64_t n, int64_t k, DType dtype);
 void GemmRow(OpContext& ctx, const dnnl::memory& weights, int64_t n, int64_t k, const Bf16* x,
              float* y);
 
+// Lists the weights for a team. REQUIRES: ctx has one.
+void ReadRowSoon(OpContext& ctx, const dnnl::memory& weights, int64_t n, int64_t k);
+
 }  // namespace recollect::kernels
 
 #endif  // RECOLLECT_KERNELS_GEMM_GEMM_ROW_H_

@@ -36,6 +36,17 @@ void AddToReading(kernels::OpContext& ctx, std::span<const Segment> segments, in
   }
 }
 
+// Lets threads that wait ask for what the next GCA is to read, from one layer before it on.
+void ExpectGca(kernels::OpContext& ctx, const Weights& weights, const LayerContext& context,
+               int layer, std::span<const Segment> segments) {
+  if (!segments.front().reads_memory()) return;
+  const auto of = [&](int at) -> const LayerWeights& {
+    return weights.layers[static_cast<size_t>(at)];
+  };
+  const int expected = of(layer).gca || layer + 1 == context.config.layers() ? layer : layer + 1;
+  if (of(expected).gca) ReadGcaSoon(ctx, context, *of(expected).gca, segments.front());
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CpuModel>> CpuModel::Load(const std::string& path, DType dtype) {
@@ -106,6 +117,7 @@ void CpuModel::RunLayer(kernels::OpContext& ctx, int layer, std::span<const Segm
     rows += segment.rows;
   }
   if (rows == 0) return;
+  if (rows == 1) ExpectGca(ctx, *weights_, context, layer, segments);
   kernels::Add(ctx, RunMixer(ctx, context, weights.mixer, segments, h), rows * d, h);
   const float* ffn_input = h;
   if (weights.gca) {

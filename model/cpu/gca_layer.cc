@@ -4,12 +4,38 @@
 #include <vector>
 
 #include "base/check.h"
+#include "kernels/cpu/op_team.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/gca/gca.h"
 #include "kernels/gemm/gemm.h"
 #include "model/cpu/layers.h"
 
 namespace recollect::model {
+namespace {
+
+kernels::GcaShape ShapeOf(const ModelConfig& config) {
+  return {.heads = config.heads,
+          .kv_heads = config.memory_kv_heads,
+          .head_dim = config.head_dim,
+          .off_by_one = config.gca_softmax == GcaSoftmax::kOffByOne};
+}
+
+std::vector<kernels::MemoryView> ChunksOf(const ModelConfig& config, const GcaWeights& weights,
+                                          const Segment& segment) {
+  return OfLayer(segment.retrieved->chunks, weights.memory_layer, config.memory_width());
+}
+
+}  // namespace
+
+void ReadGcaSoon(kernels::OpContext& ctx, const LayerContext& layer, const GcaWeights& weights,
+                 const Segment& segment) {
+  if (!ctx.has_team() || !ctx.team()->ahead().Begin(&weights)) return;
+  const std::vector<kernels::MemoryView> chunks = ChunksOf(layer.config, weights, segment);
+  kernels::ReadSoon(ctx, weights.q_proj);
+  kernels::ReadChunksSoon(ctx, ShapeOf(layer.config), chunks.data(), std::ssize(chunks));
+  kernels::ReadSoon(ctx, weights.out_proj);
+}
+
 const float* RunGca(kernels::OpContext& ctx, const LayerContext& layer, const GcaWeights& weights,
                     std::span<const Segment> segments, const float* a) {
   const ModelConfig& config = layer.config;
@@ -36,17 +62,13 @@ const float* RunGca(kernels::OpContext& ctx, const LayerContext& layer, const Gc
   const bool bf16 = layer.dtype != DType::kFloat32;
   if (bf16) kernels::RoundToBf16(ctx, queries, reading * inner);
 
-  const kernels::GcaShape shape{.heads = config.heads,
-                                .kv_heads = config.memory_kv_heads,
-                                .head_dim = config.head_dim,
-                                .off_by_one = config.gca_softmax == GcaSoftmax::kOffByOne};
+  const kernels::GcaShape shape = ShapeOf(config);
   packed = 0;
   for (const Segment& segment : segments) {
     if (!segment.reads_memory()) continue;
     const Retrieved& retrieved = *segment.retrieved;
     RECOLLECT_CHECK(retrieved.chunks.size() == retrieved.weights.size());
-    const std::vector<kernels::MemoryView> chunks =
-        OfLayer(retrieved.chunks, weights.memory_layer, config.memory_width());
+    const std::vector<kernels::MemoryView> chunks = ChunksOf(config, weights, segment);
     auto* attend = bf16 ? &kernels::GcaOfBf16 : &kernels::Gca;
     attend(ctx, shape, queries + packed * inner, segment.rows, chunks.data(),
            retrieved.weights.data(), static_cast<int64_t>(retrieved.chunks.size()),

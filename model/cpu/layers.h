@@ -106,6 +106,10 @@ void AttendBlocks(kernels::OpContext& ctx, const ModelConfig& config, const Bloc
 const float* RunGca(kernels::OpContext& ctx, const LayerContext& layer, const GcaWeights& weights,
                     std::span<const Segment> segments, const float* a);
 
+// Lists for the team of `ctx`, if there is one, what RunGca of one row is to read of `segment`.
+void ReadGcaSoon(kernels::OpContext& ctx, const LayerContext& layer, const GcaWeights& weights,
+                 const Segment& segment);
+
 // kDelta[rows, d] = FFN(RMS(x)).
 const float* RunFfn(kernels::OpContext& ctx, const LayerContext& layer, const FfnWeights& weights,
                     const float* x, int64_t rows);

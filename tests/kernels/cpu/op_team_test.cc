@@ -74,5 +74,35 @@ TEST(OpTeamTest, WithoutATeamTheCallerDoesAll) {
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2}));
 }
 
+TEST(TwoEndsTest, TheLeaderGetsTheFirstPartsAndTheOthersTheLast) {
+  for (const int servers : {0, 1, 3}) {
+    ServedTeam served(servers);
+    for (int round = 0; round < 200; ++round) {
+      constexpr int kParts = 9;
+      TwoEnds order(kParts);
+      std::vector<std::atomic<int>> ran(kParts);
+      std::atomic<int> led = 0, most_led = -1;
+      served.leader().Share(kParts, [&](OpContext& own, int) {
+        const int part = order.Next(own);
+        ++ran[static_cast<size_t>(part)];
+        if (&own == &served.leader()) {
+          ++led;
+          most_led = part;
+        }
+      });
+      for (int part = 0; part < kParts; ++part) EXPECT_EQ(ran[static_cast<size_t>(part)], 1);
+      EXPECT_EQ(most_led, led - 1);
+    }
+  }
+}
+
+TEST(TwoEndsTest, WithoutATeamEachPartIsGivenOnce) {
+  OpContext alone;
+  TwoEnds order(3);
+  std::vector<int> ran(3);
+  alone.Share(3, [&](OpContext& own, int) { ++ran[static_cast<size_t>(order.Next(own))]; });
+  EXPECT_EQ(ran, (std::vector<int>{1, 1, 1}));
+}
+
 }  // namespace
 }  // namespace recollect::kernels

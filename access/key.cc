@@ -45,9 +45,9 @@ absl::Status Take(json& object, const char* name, std::string& out) {
 absl::Status Take(json& object, const QuotaField& field, Quota& out) {
   const auto found = object.find(field.name);
   if (found == object.end()) return absl::OkStatus();
-  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
+  constexpr uint64_t kMax = std::numeric_limits<int64_t>::max();
   if (!found->is_number_unsigned() || found->get<uint64_t>() == 0 ||
-      found->get<uint64_t>() > kMost) {
+      found->get<uint64_t>() > kMax) {
     return absl::InvalidArgumentError(
         absl::StrCat(field.name, ": ", found->dump(-1, ' ', false, json::error_handler_t::replace),
                      ", expected a whole number from 1 on"));

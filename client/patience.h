@@ -34,14 +34,14 @@ class Patience {
       since_ = SteadyNow();
       return true;  // another server is asked at once
     }
-    const absl::Duration pause = std::min(kFirst * (1 << std::min(failures_, 6)), kMost);
+    const absl::Duration pause = std::min(kFirst * (1 << std::min(failures_, 6)), kMax);
     if (SteadyNow() + pause > since_ + limit_) return false;
     absl::SleepFor(pause);
     return true;
   }
 
  private:
-  static constexpr absl::Duration kFirst = absl::Milliseconds(25), kMost = absl::Seconds(1);
+  static constexpr absl::Duration kFirst = absl::Milliseconds(25), kMax = absl::Seconds(1);
   const absl::Duration limit_;
   int failures_ = 0;
   absl::Time since_;

@@ -15,7 +15,7 @@ namespace recollect::engine {
 namespace {
 
 constexpr int64_t kSavedPieceBytes = int64_t{256} << 10;  // sent at once
-constexpr int64_t kMostAnswerBytes = int64_t{4} << 20;    // of a document's last answer
+constexpr int64_t kMaxAnswerBytes = int64_t{4} << 20;     // of a document's last answer
 
 bool BeginsWith(absl::string_view text, const store::DocumentInfo& document) {
   const auto bytes = static_cast<size_t>(document.bytes);
@@ -27,7 +27,7 @@ bool BeginsWith(absl::string_view text, const store::DocumentInfo& document) {
 absl::StatusOr<bool> AnswersQuestion(Engine& engine, const store::DocumentInfo& document,
                                      absl::string_view question) {
   const auto begin = static_cast<int64_t>(question.size());
-  if (begin == 0 || document.bytes < begin || document.bytes > begin + kMostAnswerBytes)
+  if (begin == 0 || document.bytes < begin || document.bytes > begin + kMaxAnswerBytes)
     return false;
   ASSIGN_OR_RETURN(const std::string text, engine.ReadText(document.id, 0, document.bytes));
   absl::string_view rest = text;

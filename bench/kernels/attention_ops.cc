@@ -117,11 +117,10 @@ void BenchRangeAttention(OpReport& report) {
 // SmolLM2-135M: 9 heads read 3 of keys and values. The last rows of so many positions.
 void BenchGroupedAttention(OpReport& report) {
   constexpr RangeShape kShape{9, 3, 64};
-  constexpr int64_t kMost = 8192, kKvWidth = 3 * 64;
-  const std::vector<float> keys = Numbers(kMost * kKvWidth, 1),
-                           values = Numbers(kMost * kKvWidth, 2);
+  constexpr int64_t kMax = 8192, kKvWidth = 3 * 64;
+  const std::vector<float> keys = Numbers(kMax * kKvWidth, 1), values = Numbers(kMax * kKvWidth, 2);
   const KvSpan part{keys.data(), values.data()};
-  for (int64_t positions : {int64_t{256}, int64_t{512}, int64_t{2048}, kMost}) {
+  for (int64_t positions : {int64_t{256}, int64_t{512}, int64_t{2048}, kMax}) {
     for (int64_t rows : {int64_t{1}, kRows, 4 * kRows}) {
       std::vector<RangeSet> sets(rows);
       for (int64_t r = 0; r < rows; ++r) sets[r].ranges[2] = {0, positions - rows + 1 + r};

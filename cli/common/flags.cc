@@ -80,14 +80,14 @@ std::optional<int64_t> WholeSize(std::string text) {
 
 // "1.5GiB", which CLI11 does not take: a part of a byte is left out.
 std::optional<int64_t> PartialSize(const std::string& text) {
-  constexpr double kMost = 9.2e18;  // below what int64_t holds
+  constexpr double kMax = 9.2e18;  // below what int64_t holds
   const size_t unit = std::min(text.find_first_not_of("0123456789."), text.size());
   double number = 0;
   const std::optional<int64_t> scale = WholeSize(absl::StrCat("1", text.substr(unit)));
   if (unit == 0 || scale.value_or(1) == 1 || !absl::SimpleAtod(text.substr(0, unit), &number))
     return std::nullopt;
   const double bytes = number * static_cast<double>(*scale);
-  return bytes < kMost ? std::optional(static_cast<int64_t>(bytes)) : std::nullopt;
+  return bytes < kMax ? std::optional(static_cast<int64_t>(bytes)) : std::nullopt;
 }
 
 }  // namespace

@@ -28,9 +28,9 @@ absl::StatusOr<int64_t> ParseTokenCount(const std::string& flag, const std::stri
     scale = unit == 'k' ? 1 << 10 : unit == 'm' ? 1 << 20 : 1;
     if (scale > 1) digits.pop_back();
   }
-  constexpr int64_t kMost = int64_t{1} << 30;
+  constexpr int64_t kMax = int64_t{1} << 30;
   int64_t count = 0;
-  if (!absl::SimpleAtoi(digits, &count) || count < 1 || count > kMost / scale ||
+  if (!absl::SimpleAtoi(digits, &count) || count < 1 || count > kMax / scale ||
       count * scale < 256) {
     return absl::InvalidArgumentError(absl::StrCat(flag, ": '", text, "', limit 256 to 1024m"));
   }

@@ -112,8 +112,8 @@ std::string NotExpected(const CLI::App& app, const CLI::App& verb,
 }  // namespace
 
 std::string Nearest(std::string_view word, const std::vector<std::string>& candidates) {
-  constexpr size_t kMostBytes = 64;  // of a name; what is longer is none
-  if (word.size() > kMostBytes) return "";
+  constexpr size_t kMaxBytes = 64;  // of a name; what is longer is none
+  if (word.size() > kMaxBytes) return "";
   std::string nearest;
   size_t least = 1 + std::max<size_t>(1, word.size() / 3);
   for (const std::string& candidate : candidates) {

@@ -63,14 +63,14 @@ struct ProjectedMemory {
 };
 
 // A chunk's states on their way to the backend's device.
-class StagedStates {
+class UploadedStates {
  public:
-  virtual ~StagedStates() = default;
+  virtual ~UploadedStates() = default;
 };
 
 struct ChunkToProject {
   const store::ChunkRecord* record = nullptr;
-  const StagedStates* staged = nullptr;  // of BeginUpload; null: none
+  const UploadedStates* staged = nullptr;  // of BeginUpload; null: none
 };
 
 // A landmark row that retrieves.
@@ -128,7 +128,7 @@ class Backend {
   // Begins to copy the states of records, all at once, to the device from which Project reads them;
   // one for each record. Thread-safe (not a stage). Empty if Project reads RAM, or on failure:
   // Project then copies them itself.
-  virtual std::vector<std::shared_ptr<const StagedStates>> BeginUpload(
+  virtual std::vector<std::shared_ptr<const UploadedStates>> BeginUpload(
       std::span<const store::ChunkRecord* const> /*records*/) {
     return {};
   }

@@ -37,7 +37,7 @@ bool IsWithinCharacter(std::string_view text, size_t at) {
 void Repetition::Push(std::string_view text) {
   if (begin_ > 0 || text.empty()) return;
   end_ += text;
-  const size_t beyond = end_.size() - std::min(end_.size(), kMostBytes);
+  const size_t beyond = end_.size() - std::min(end_.size(), kMaxBytes);
   end_.erase(0, beyond);
   before_ += static_cast<int64_t>(beyond);
   size_t bytes = BeforeRepetition(end_);

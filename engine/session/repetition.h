@@ -13,7 +13,7 @@ namespace recollect::engine {
 class Repetition {
  public:
   // A longer piece than fits in here nearly three times is not noticed.
-  static constexpr size_t kMostBytes = 8192;
+  static constexpr size_t kMaxBytes = 8192;
 
   // Adds further text of the answer, whole characters; looks at its end, unless it has been found.
   void Push(std::string_view text);

@@ -19,7 +19,7 @@ using kernels::ScoredCandidate;
 
 // Queries that ask at once, up to which what a search can do for the next groups pays: more of them
 // share a pass in each group.
-constexpr size_t kMostAhead = 2;
+constexpr size_t kMaxAhead = 2;
 
 // Replaces the chosen candidates by others drawn without repetition; scores and weights stay. The
 // draw depends on the position and the group only, so that it repeats.
@@ -154,7 +154,7 @@ absl::Status Retriever::Select(std::span<Piece* const> pieces, int group) {
   for (size_t i = 0; i < askers_.size(); ++i) {
     if (Reports(askers_[i])) askers_[i].piece->queries.push_back(queries_[i].u);
   }
-  if (group == 0 && askers_.size() <= kMostAhead) AddLater();
+  if (group == 0 && askers_.size() <= kMaxAhead) AddLater();
   landmarks_.Search(std::span(queries_).first(askers_.size()));
   for (size_t i = 0; i < askers_.size(); ++i) {
     Piece& piece = *askers_[i].piece;

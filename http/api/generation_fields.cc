@@ -100,14 +100,14 @@ absl::StatusOr<int64_t> MaxTokens(const char* field, int64_t asked) {
 }
 
 absl::Status CheckLogprobs(const char* field, const GenerationRequest& request, int64_t choices) {
-  constexpr int64_t kMost = 1 << 18;
+  constexpr int64_t kMax = 1 << 18;
   const int64_t top = request.generate.logprobs.value_or(0), tokens = request.generate.max_tokens;
   RETURN_IF_ERROR(CheckRange<int64_t>(field, top, 0, engine::kMaxTopLogprobs));
-  if (request.stream || top <= 0 || tokens <= kMost / top / choices) return absl::OkStatus();
+  if (request.stream || top <= 0 || tokens <= kMax / top / choices) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(field, ": ", top, " for each of ", tokens, " tokens",
-                   choices > 1 ? absl::StrCat(" of ", choices, " prompts") : "", ", at most ",
-                   kMost, " without stream"));
+                   choices > 1 ? absl::StrCat(" of ", choices, " prompts") : "", ", at most ", kMax,
+                   " without stream"));
 }
 
 absl::Status RefuseUnbuilt(json& object, const char* name, const std::vector<json>& neutral) {

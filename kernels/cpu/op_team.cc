@@ -36,7 +36,7 @@ class Patience {
 }  // namespace
 
 void OpTeam::Share(OpContext& own, int parts, const Part& body) {
-  RECOLLECT_CHECK(parts >= 1 && parts <= kMostParts);
+  RECOLLECT_CHECK(parts >= 1 && parts <= kMaxParts);
   body_.store(&body, std::memory_order_relaxed);
   done_.store(0, std::memory_order_relaxed);
   const uint64_t round = (tickets_.load(std::memory_order_relaxed) >> kRoundAt) + 1;

@@ -20,12 +20,12 @@ namespace recollect::kernels {
 class OpTeam {
  public:
   using Part = std::function<void(OpContext& own, int part)>;
-  static constexpr int kMostParts = (1 << 16) - 1;
+  static constexpr int kMaxParts = (1 << 16) - 1;
 
   // Runs body(own, part) for each part in [0, parts) once, on the leader and on whoever serves, and
   // returns when all are done. Which thread runs which part is not fixed; nothing may depend on it.
   // `own` is the context of the thread. Of what the parts throw, the leader gets the first.
-  // 1 <= parts <= kMostParts. Only the leader calls it.
+  // 1 <= parts <= kMaxParts. Only the leader calls it.
   void Share(OpContext& own, int parts, const Part& body);
 
   // Lists what those who serve ask memory for while they wait. Only the leader writes the list.

@@ -14,7 +14,7 @@ bool ReadAhead::Begin(const void* name) {
 
 void ReadAhead::Add(const void* bytes, int64_t count) {
   const uint32_t at = count_.load(std::memory_order_relaxed);
-  if (at == kMost || count <= 0 || count > UINT32_MAX) return;
+  if (at == kMax || count <= 0 || count > UINT32_MAX) return;
   ranges_[at].begin.store(static_cast<const char*>(bytes), std::memory_order_relaxed);
   ranges_[at].bytes.store(count, std::memory_order_relaxed);
   count_.store(at + 1, std::memory_order_release);

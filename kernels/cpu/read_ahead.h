@@ -22,7 +22,7 @@ class ReadAhead {
   bool AskForSome();
 
  private:
-  static constexpr int kMost = 48;
+  static constexpr int kMax = 48;
   static constexpr int64_t kAtOnce = 512;
 
   struct Range {
@@ -30,7 +30,7 @@ class ReadAhead {
     std::atomic<int64_t> bytes = 0;
   };
   const void* name_ = nullptr;
-  Range ranges_[kMost];
+  Range ranges_[kMax];
   std::atomic<uint32_t> count_ = 0;
   std::atomic<uint64_t> next_ = 0;  // which range (32 bits), and from which byte on (32 bits)
 };

@@ -27,7 +27,7 @@ using dnnl::memory;
 constexpr int64_t kPanelOutputsShared = 4 * kPanelColumns;
 
 // Rows that our own code for AMX takes at once: in bf16 they leave room in the second-level cache.
-constexpr int64_t kMostAmxRows = 256;
+constexpr int64_t kMaxAmxRows = 256;
 
 constexpr ScratchName kRoundedRows, kPaddedRows, kPaddedOutputs, kStripOutputs;
 
@@ -155,7 +155,7 @@ void RunWhole(OpContext& ctx, const PackedMatrix::Impl& matrix, const float* x, 
 // All rows, in equal parts.
 void RunAmx(OpContext& ctx, const PackedMatrix::Impl& matrix, const float* x, int64_t rows,
             float* y) {
-  const int64_t parts = (rows + kMostAmxRows - 1) / kMostAmxRows;
+  const int64_t parts = (rows + kMaxAmxRows - 1) / kMaxAmxRows;
   for (int64_t part = 0; part < parts; ++part) {
     const int64_t first = part * rows / parts, some = (part + 1) * rows / parts - first;
     const void* operand = OperandOf(ctx, matrix, x + first * matrix.k, some, some);

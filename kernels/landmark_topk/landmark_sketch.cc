@@ -30,7 +30,7 @@ constexpr int kFineLevels = 256, kCoarseLevels = 16;
 // Added to norms, so that squares which vanish in fp32 are covered.
 constexpr float kTiny = 1e-17f;
 // Beyond it sums could be infinite on the way to a bound that is not.
-constexpr float kMostFactor = 1e25f;
+constexpr float kMaxFactor = 1e25f;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 int64_t FineRows(const SketchShape& shape) {
@@ -382,7 +382,7 @@ SketchQuery LandmarkSketch::Prepare(OpContext& ctx, std::span<const float> query
   factors.fine = scaled(of_fine.scale);
   factors.coarse = scaled(of_coarse.scale);
   for (const float factor : {factors.base, factors.fine, factors.coarse}) {
-    if (std::abs(factor) < kMostFactor) continue;
+    if (std::abs(factor) < kMaxFactor) continue;
     factors = {.base = kInfinity, .errors = {}};
     return prepared;
   }

@@ -2,9 +2,9 @@
 // each with a cache of its own, or the rows of a prefill over one cache.
 //   p = softmax over all entries of all ranges of (q·k / sqrt(head_dim) + bias);  out = Σ p v
 // in fp32; no entries: out = 0. A row's bits do not depend on the other rows, on where its entries
-// lie, or on the plan's way: a prefill and a decode step compute the same. No atomics. Entries may
-// also be given as lists, one for each row and head; a list gives the same bits as a range with the
-// same entries.
+// lie, or on how the plan splits the work: a prefill and a decode step compute the same. No
+// atomics. Entries may also be given as lists, one for each row and head; a list gives the same
+// bits as a range with the same entries.
 //   plan = PlanRangeAttention(sizes, multiprocessors);
 //   CheckRanges(plan, sets);                            // host copies, before the upload
 //   device.Run(RangeAttentionOp{plan, q, q_stride, parts, parts_per_row, sets, …});

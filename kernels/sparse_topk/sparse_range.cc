@@ -5,7 +5,7 @@
 namespace recollect::kernels {
 namespace {
 
-constexpr uint32_t kMostInEntry = 255;
+constexpr uint32_t kMaxInEntry = 255;
 
 template <typename T>
 int64_t BytesOf(const std::vector<T>& numbers) {
@@ -63,7 +63,7 @@ class SparseRange::Builder {
         if (weight == 0) continue;
         State& state = states_[static_cast<size_t>(rows_.words[row])];
         const bool same = state.count > 0 && state.block == block;
-        const bool begins = !same || state.sum + weight > kMostInEntry;
+        const bool begins = !same || state.sum + weight > kMaxInEntry;
         if (begins) {
           state.divided |= same;
           ++state.count;

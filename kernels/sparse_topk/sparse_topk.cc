@@ -18,8 +18,8 @@ constexpr ScratchName kScores;
 // Scores that are looked at before the floor rises.
 constexpr int64_t kBatch = 1024;
 // 18 bits: times the 14 bits of a block's weights, a sum has 32.
-constexpr double kMostWeight = (1 << 18) - 1;
-static_assert(kMostWeight * SparseRange::kMaxBlockWeight < 4294967296.0);
+constexpr double kMaxWeight = (1 << 18) - 1;
+static_assert(kMaxWeight * SparseRange::kMaxBlockWeight < 4294967296.0);
 
 // The lists of the query's words.
 std::vector<SparsePart> PartsOf(const WholeQuery& query, const SparseRange& range) {
@@ -73,9 +73,9 @@ WholeQuery InWholeNumbers(std::span<const SparseTerm> query) {
   for (const SparseTerm& term : query) weights[term.word] += static_cast<double>(term.weight);
   double most = 0;
   for (const auto& [word, weight] : weights) most = std::max(most, weight);
-  WholeQuery whole{{}, static_cast<float>(most / kMostWeight)};
+  WholeQuery whole{{}, static_cast<float>(most / kMaxWeight)};
   for (const auto& [word, weight] : weights) {
-    const double rounded = most > 0 ? std::round(weight / most * kMostWeight) : 0;
+    const double rounded = most > 0 ? std::round(weight / most * kMaxWeight) : 0;
     if (rounded > 0) whole.terms.push_back({word, static_cast<uint32_t>(rounded)});
   }
   return whole;

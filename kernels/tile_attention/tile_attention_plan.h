@@ -6,11 +6,11 @@
 // with v, not in the denominator. Query head h reads key-value head floor(h kv_heads / heads). No
 // entries: out = 0.
 //
-// A row's bits do not depend on the other rows, on its tile, or on the plan's way: a prefill and a
-// decode step compute the same. Its bits depend on its entries, their parts, and their indices
-// modulo kSplitTileEntries (256) in these: a cache may drop entries at its beginning by multiples
-// of that. The bits are those of one kind of device. No atomics. Keys and values within a tile's
-// reach are to be finite; nothing beyond it is read.
+// A row's bits do not depend on the other rows, on its tile, or on how the plan splits the work: a
+// prefill and a decode step compute the same. Its bits depend on its entries, their parts, and
+// their indices modulo kSplitTileEntries (256) in these: a cache may drop entries at its beginning
+// by multiples of that. The bits are those of one kind of device. No atomics. Keys and values
+// within a tile's reach are to be finite; nothing beyond it is read.
 //   tiles = RowTilesOf(runs, sets, MostTileRows(heads, kv_heads));
 //   plan = PlanTileAttention(SizesOf({.rows = …}, tiles), multiprocessors);
 //   CheckTileAttention(plan, tiles, sets);                // host copies, before the upload

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kMostRopeBase = 1e12, kMostFactor = 1e6;
+constexpr double kMaxRopeBase = 1e12, kMaxFactor = 1e6;
 
 // As Fields::Integer, and null is as good as absent.
 template <typename T>
@@ -49,16 +49,16 @@ void ReadScaling(const json& object, const std::string& prefix, std::vector<std:
   const bool old = object.contains("type") && !object.contains("rope_type");
   const char* key = old ? "type" : "rope_type";
   const int type = fields.Choice(key, true, {"default", "linear", "llama3"});
-  fields.Number("rope_theta", 1.0, kMostRopeBase, config.rope_base);
+  fields.Number("rope_theta", 1.0, kMaxRopeBase, config.rope_base);
   if (type <= 0 || config.head_dim <= 0) return;
   Llama3Scaling scaling;
-  fields.Number("factor", 1.0, kMostFactor, scaling.factor, true);
+  fields.Number("factor", 1.0, kMaxFactor, scaling.factor, true);
   if (type == 1) {
     config.rope_divisors.assign(static_cast<size_t>(config.head_dim / 2), scaling.factor);
     return;
   }
-  fields.Number("low_freq_factor", 1e-6, kMostFactor, scaling.low_freq_factor, true);
-  fields.Number("high_freq_factor", 1e-6, kMostFactor, scaling.high_freq_factor, true);
+  fields.Number("low_freq_factor", 1e-6, kMaxFactor, scaling.low_freq_factor, true);
+  fields.Number("high_freq_factor", 1e-6, kMaxFactor, scaling.high_freq_factor, true);
   fields.Integer("original_max_position_embeddings", 1, kUnboundedSpan, true,
                  scaling.original_context);
   if (scaling.high_freq_factor <= scaling.low_freq_factor) {
@@ -71,7 +71,7 @@ void ReadScaling(const json& object, const std::string& prefix, std::vector<std:
 }
 
 void ReadRope(Fields& fields, std::vector<std::string>& problems, ModelConfig& config) {
-  fields.Number("rope_theta", 1.0, kMostRopeBase, config.rope_base);
+  fields.Number("rope_theta", 1.0, kMaxRopeBase, config.rope_base);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const json* value = fields.Find(key, false);
     if (value == nullptr || value->is_null()) continue;

@@ -79,7 +79,7 @@ absl::Status ScanKeys(DeviceContext& ctx, std::span<const StoredStates> chunks, 
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::shared_ptr<kernels::DeviceBuffer>>> DeviceModel::StageStates(
+absl::StatusOr<std::vector<std::shared_ptr<kernels::DeviceBuffer>>> DeviceModel::BeginUpload(
     std::span<const std::span<const Bf16>> states) {
   std::vector<std::span<const std::byte>> arrays;
   std::vector<std::vector<float>> wide(states.size());

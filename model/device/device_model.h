@@ -53,7 +53,7 @@ struct DeviceBlock {
 struct StoredStates {
   std::span<const Bf16> states;
   int rows = 0;
-  const kernels::DeviceBuffer* staged = nullptr;  // of StageStates; replaces `states`
+  const kernels::DeviceBuffer* staged = nullptr;  // of BeginUpload; replaces `states`
 };
 
 // Memory K, V of one chunk on the device.
@@ -68,7 +68,7 @@ struct DeviceContext;
 // sizes that the device code does not support.
 absl::Status CheckDeviceConfig(const ModelConfig& config, DType dtype);
 
-// Used by one thread at a time, except for StageStates. Borrows the device. Runs the GCA of a
+// Used by one thread at a time, except for BeginUpload. Borrows the device. Runs the GCA of a
 // memory adapter and nothing else of it: EncodeChunks, Queries and ProjectMemory are CpuModel's
 // then, and so is the pointer head.
 class DeviceModel {
@@ -104,7 +104,7 @@ class DeviceModel {
 
   // Begins to upload the states of chunks at once, concurrently with other work, for a later
   // ProjectMemory; a buffer for each. Thread-safe.
-  absl::StatusOr<std::vector<std::shared_ptr<kernels::DeviceBuffer>>> StageStates(
+  absl::StatusOr<std::vector<std::shared_ptr<kernels::DeviceBuffer>>> BeginUpload(
       std::span<const std::span<const Bf16>> states);
   // Returns each chunk's memory K, V, in Bf16.
   absl::StatusOr<std::vector<DeviceMemory>> ProjectMemory(std::span<const StoredStates> chunks);

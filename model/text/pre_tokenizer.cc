@@ -149,13 +149,13 @@ PreTokenSplitter::Walk::Walk(const PreTokenSplitter& splitter, std::string_view 
       match_(pcre2_match_data_create(1, nullptr)) {}
 
 absl::StatusOr<std::string_view> PreTokenSplitter::Walk::Next() {
-  constexpr auto kMost = static_cast<size_t>(kMaxPreTokenBytes);
+  constexpr auto kMax = static_cast<size_t>(kMaxPreTokenBytes);
   if (at_ == complete_) return std::string_view();
   size_t size = complete_ - at_;
   // Whether more text could make the rule see more than it does now.
-  const bool open = !final_ && text_.size() - at_ < kMost;
-  if (size > kMost) {
-    size = kMost;
+  const bool open = !final_ && text_.size() - at_ < kMax;
+  if (size > kMax) {
+    size = kMax;
     while (IsContinuation(text_[at_ + size])) --size;
   }
   // A match that did not look at the end of what there is cannot change with what follows: hard

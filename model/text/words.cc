@@ -15,11 +15,11 @@ namespace {
 constexpr std::string_view kEndings[] = {"ing", "ed", "es", "s", "ly"};
 constexpr int64_t kLeastCharacters = 4;  // that an ending leaves
 constexpr int32_t kReplacement = 0xfffd;
-constexpr size_t kMostBytes = 4;  // of a character
+constexpr size_t kMaxBytes = 4;  // of a character
 
 // How many bytes of malformed UTF-8 become one U+FFFD: what could still begin a character.
 size_t MalformedBytes(std::string_view text) {
-  for (size_t bytes = std::min(text.size(), kMostBytes - 1); bytes > 1; --bytes) {
+  for (size_t bytes = std::min(text.size(), kMaxBytes - 1); bytes > 1; --bytes) {
     if (FindInvalidUtf8(text.substr(0, bytes), /*allow_partial_end=*/true) < 0) return bytes;
   }
   return 1;
@@ -104,7 +104,7 @@ std::string WordText(std::string_view token_text) {
   }
   std::string word;
   for (const int32_t character : lower) {
-    utf8proc_uint8_t bytes[kMostBytes];
+    utf8proc_uint8_t bytes[kMaxBytes];
     const utf8proc_ssize_t size = utf8proc_encode_char(character, bytes);
     word.append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(size));
   }

@@ -15,7 +15,7 @@ namespace {
 constexpr char kSplitNumber[] = "split.no";  // from 0
 constexpr char kSplitCount[] = "split.count";
 constexpr char kSplitTensors[] = "split.tensors.count";  // of all parts
-constexpr int64_t kMostParts = 99999;                    // that names have digits for
+constexpr int64_t kMaxParts = 99999;                     // that names have digits for
 
 absl::StatusOr<int64_t> NumberIn(const GgufPart& part, const char* key) {
   absl::StatusOr<int64_t> number = part.metadata.GetInt(key);
@@ -35,9 +35,9 @@ absl::Status Expect(const GgufPart& part, const char* key, int64_t expected) {
 absl::StatusOr<int64_t> PartsOf(const GgufPart& first) {
   if (!first.metadata.Has(kSplitCount)) return 1;
   ASSIGN_OR_RETURN(const int64_t count, NumberIn(first, kSplitCount));
-  if (count < 1 || count > kMostParts) {
+  if (count < 1 || count > kMaxParts) {
     return absl::InvalidArgumentError(
-        absl::StrCat(first.path, ": ", kSplitCount, " is ", count, ", expected 1 to ", kMostParts));
+        absl::StrCat(first.path, ": ", kSplitCount, " is ", count, ", expected 1 to ", kMaxParts));
   }
   if (count == 1) return 1;
   ASSIGN_OR_RETURN(const int64_t number, NumberIn(first, kSplitNumber));

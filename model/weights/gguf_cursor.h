@@ -60,8 +60,8 @@ class GgufCursor {
 
 // A key or name of a file as messages show it: bounded, and without what would not show.
 inline std::string GgufQuoted(std::string_view name) {
-  constexpr size_t kMostBytes = 80;
-  return EscapeInvisible(Shortened(absl::string_view(name.data(), name.size()), kMostBytes));
+  constexpr size_t kMaxBytes = 80;
+  return EscapeInvisible(Shortened(absl::string_view(name.data(), name.size()), kMaxBytes));
 }
 
 }  // namespace recollect::model

@@ -19,7 +19,7 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 constexpr char kMagic[] = "GGUF";
 constexpr uint64_t kMagicBytes = sizeof(kMagic) - 1;
 constexpr uint32_t kLeastVersion = 2;
-constexpr uint32_t kMostVersion = 3;
+constexpr uint32_t kMaxVersion = 3;
 constexpr char kAlignmentKey[] = "general.alignment";
 constexpr int64_t kDefaultAlignment = 32;
 constexpr int64_t kLeastAlignment = 8;  // of the specification
@@ -32,12 +32,12 @@ absl::Status CheckVersion(GgufCursor& cursor) {
         "begins with \"", GgufQuoted(found), "\", expected \"", kMagic, "\": not a GGUF file"));
   }
   ASSIGN_OR_RETURN(const uint32_t version, cursor.Read<uint32_t>());
-  if (version >= kLeastVersion && version <= kMostVersion) return absl::OkStatus();
+  if (version >= kLeastVersion && version <= kMaxVersion) return absl::OkStatus();
   const uint32_t swapped = __builtin_bswap32(version);
   return absl::InvalidArgumentError(
       absl::StrCat("GGUF version ", std::min(version, swapped),
                    swapped < version ? " of a big-endian machine" : "", ", expected ",
-                   kLeastVersion, " or ", kMostVersion, ", little-endian"));
+                   kLeastVersion, " or ", kMaxVersion, ", little-endian"));
 }
 
 absl::StatusOr<uint64_t> ReadAlignment(const GgufMetadata& metadata) {

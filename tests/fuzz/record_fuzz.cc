@@ -18,12 +18,12 @@ constexpr char kKey[] = "key", kWhat[] = "the record";
 // A stored ingest goes on by a chunk and becomes a document. Of numbers up to those of documents of
 // terabytes: what a record says else with a right checksum is another writer's.
 void CheckIngest(const IngestState& state) {
-  constexpr int64_t kMost = int64_t{1} << 40, kWidest = int64_t{1} << 16;
+  constexpr int64_t kMax = int64_t{1} << 40, kWidest = int64_t{1} << 16;
   const IngestProgress& progress = state.progress;
   for (const int64_t count :
        {progress.input_offset, progress.bytes, progress.tokens, progress.chunks,
         progress.state_bytes, progress.first_state_part, state.chunk_bytes}) {
-    if (count > kMost) return;
+    if (count > kMax) return;
   }
   if (state.width > kWidest || state.d_k > kWidest) return;
   IngestBatch batch;

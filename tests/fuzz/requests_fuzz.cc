@@ -48,12 +48,12 @@ class Events final : public engine::GenerateEvents {
 };
 
 absl::Status Generate(engine::Engine& engine, std::string_view bytes) {
-  constexpr int64_t kMostTokens = 16;  // more of them are the same again
+  constexpr int64_t kMaxTokens = 16;  // more of them are the same again
   v1::GenerateRequest message;
   if (!Parse(bytes, message)) return absl::OkStatus();
   ASSIGN_OR_RETURN(engine::GenerateRequest request, service::Decode(message));
   if (engine::CheckRequest(request).ok())
-    request.max_tokens = std::min(request.max_tokens, kMostTokens + std::ssize(request.generated));
+    request.max_tokens = std::min(request.max_tokens, kMaxTokens + std::ssize(request.generated));
   const auto events = std::make_shared<Events>();
   const auto handle = engine.Generate(std::move(request), events);
   return events->Await();

@@ -29,7 +29,7 @@ constexpr int64_t kScoredPerHit = 64;
 // Keys from which on a sketch is made, half a million tokens: fewer are read in a millisecond.
 constexpr int64_t kSketchedKeys = 8192;
 // Queries that share a pass over sketches in one search: more take megabytes each.
-constexpr size_t kMostTogether = 16;
+constexpr size_t kMaxTogether = 16;
 // Blocks between two looks at whether the sketch is still wanted.
 constexpr int64_t kEncodeBlocks = 256;
 
@@ -251,7 +251,7 @@ void CpuLandmarks::Sum(std::span<LandmarkQuery> queries) {
       return other.run->sketch == run.sketch;
     });
     // Alone, a query is summed along with its bounds.
-    if (together < 2 || planned.size() == kMostTogether) continue;
+    if (together < 2 || planned.size() == kMaxTogether) continue;
     const std::span<const float> numbers =
         one.later == 0 ? std::span(query.u).last(static_cast<size_t>(run.sketch->coarse_numbers()))
                        : std::span(query.later[one.later - 1]);

@@ -16,8 +16,8 @@ namespace recollect::engine {
 namespace {
 
 // Measured in docs/decisions/0027-approximate-search.md.
-constexpr double kListsPerRoot = 4;   // times the square root of the number of keys, at most …
-constexpr int64_t kMostLists = 4096;  // … for the time that making them takes
+constexpr double kListsPerRoot = 4;  // times the square root of the number of keys, at most …
+constexpr int64_t kMaxLists = 4096;  // … for the time that making them takes
 constexpr int64_t kSamplesPerList = 32;
 constexpr int kRounds = 8;
 constexpr float kWordsScale = 0.3f;
@@ -34,7 +34,7 @@ class Lists {
         chunks_(static_cast<int64_t>(keys.size()) / d_k),
         lists_(std::clamp<int64_t>(
             std::llround(kListsPerRoot * std::sqrt(static_cast<double>(chunks_))), 1,
-            std::min(chunks_, kMostLists))),
+            std::min(chunks_, kMaxLists))),
         cancelled_(cancelled),
         nearest_(static_cast<int>(d_k)) {}
 

@@ -47,18 +47,18 @@ class DeviceResiduals final : public Residuals {
   std::vector<std::vector<float>> pointer_queries;
 };
 
-struct DeviceStagedStates final : StagedStates {
-  explicit DeviceStagedStates(std::shared_ptr<const kernels::DeviceBuffer> states)
+struct DeviceUploadedStates final : UploadedStates {
+  explicit DeviceUploadedStates(std::shared_ptr<const kernels::DeviceBuffer> states)
       : buffer(std::move(states)) {}
   const std::shared_ptr<const kernels::DeviceBuffer> buffer;
 };
 
 // A checkpoint may allow choices that no device makes.
 absl::Status CheckDevicePatterns(const model::LocalPatterns& patterns) {
-  constexpr int64_t kMost = kernels::kMaxDeviceTopK + 1;  // the own block is not searched for
-  if (patterns.blocks().count <= kMost) return absl::OkStatus();
+  constexpr int64_t kMax = kernels::kMaxDeviceTopK + 1;  // the own block is not searched for
+  if (patterns.blocks().count <= kMax) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("top_k_blocks is ", patterns.blocks().count,
-                                                 ", layers on a device allow ", kMost));
+                                                 ", layers on a device allow ", kMax));
 }
 
 DeviceSequence& SequenceOf(const PieceRows& piece) {
@@ -225,16 +225,16 @@ absl::Status DeviceBackend::Queries(int group, std::span<const QueryRow> rows) {
   return absl::OkStatus();
 }
 
-std::vector<std::shared_ptr<const StagedStates>> DeviceBackend::BeginUpload(
+std::vector<std::shared_ptr<const UploadedStates>> DeviceBackend::BeginUpload(
     std::span<const store::ChunkRecord* const> records) {
   if (adapter_ != nullptr) return {};  // ProjectMemory reads RAM
   std::vector<std::span<const Bf16>> states;
   for (const store::ChunkRecord* record : records) states.emplace_back(record->states);
-  auto buffers = model_->StageStates(states);
+  auto buffers = model_->BeginUpload(states);
   if (!buffers.ok()) return {};
-  std::vector<std::shared_ptr<const StagedStates>> staged;
+  std::vector<std::shared_ptr<const UploadedStates>> staged;
   for (std::shared_ptr<kernels::DeviceBuffer>& buffer : *buffers) {
-    staged.push_back(std::make_shared<const DeviceStagedStates>(std::move(buffer)));
+    staged.push_back(std::make_shared<const DeviceUploadedStates>(std::move(buffer)));
   }
   return staged;
 }
@@ -253,7 +253,7 @@ absl::StatusOr<std::vector<ProjectedMemory>> DeviceBackend::Project(
     stored.push_back({record->states, record->rows,
                       staged == nullptr
                           ? nullptr
-                          : static_cast<const DeviceStagedStates*>(staged)->buffer.get()});
+                          : static_cast<const DeviceUploadedStates*>(staged)->buffer.get()});
   }
   ASSIGN_OR_RETURN(std::vector<model::DeviceMemory> memories, model_->ProjectMemory(stored));
   for (model::DeviceMemory& memory : memories) {

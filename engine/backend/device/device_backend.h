@@ -44,7 +44,7 @@ class DeviceBackend final : public Backend {
   absl::StatusOr<std::vector<model::EncodedChunk>> EncodeClosed(
       std::span<PieceRows* const> pieces) override;
   absl::Status Queries(int group, std::span<const QueryRow> rows) override;
-  std::vector<std::shared_ptr<const StagedStates>> BeginUpload(
+  std::vector<std::shared_ptr<const UploadedStates>> BeginUpload(
       std::span<const store::ChunkRecord* const> records) override;
   absl::StatusOr<std::vector<ProjectedMemory>> Project(
       std::span<const ChunkToProject> chunks) override;

@@ -74,7 +74,7 @@ absl::StatusOr<std::unique_ptr<LandmarkKeys>> DeviceLandmarks::Keep(LargeVector<
   return kept;
 }
 
-absl::Status DeviceLandmarks::Lay(std::span<const LandmarkQuery> group) {
+absl::Status DeviceLandmarks::AddLaunch(std::span<const LandmarkQuery> group) {
   const LandmarkQuery& first = group.front();
   Launch launch;
   ASSIGN_OR_RETURN(launch.plan,
@@ -135,7 +135,7 @@ void DeviceLandmarks::Search(std::span<LandmarkQuery> queries) {
   for (size_t begin = 0, end = 0; begin < queries.size(); begin = end) {
     while (end < queries.size() && SameSearch(queries[begin], queries[end])) ++end;
     const std::span<LandmarkQuery> group = queries.subspan(begin, end - begin);
-    const absl::Status status = group.front().n > 0 ? Lay(group) : absl::OkStatus();
+    const absl::Status status = group.front().n > 0 ? AddLaunch(group) : absl::OkStatus();
     for (LandmarkQuery& query : group) {
       query.status = status;
       query.best.clear();

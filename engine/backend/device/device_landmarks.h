@@ -41,7 +41,8 @@ class DeviceLandmarks final : public LandmarkIndex {
   };
   static constexpr int64_t kAlignment = 16;
 
-  absl::Status Lay(std::span<const LandmarkQuery> group);
+  // Adds the launch of a group to launches_, and its operands to in_.
+  absl::Status AddLaunch(std::span<const LandmarkQuery> group);
   // Uploads in_, runs the launches, and fills out_.
   absl::Status Run();
 

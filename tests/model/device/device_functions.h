@@ -63,7 +63,7 @@ class DeviceFunctions final : public ReferenceFunctions {
   ChunkMemory ProjectMemory(const EncodedChunk& chunk) override {
     std::shared_ptr<kernels::DeviceBuffer> staged;
     const std::span<const Bf16> states(chunk.states);
-    if (projected_++ % 2 == 1) staged = model_.StageStates({&states, 1}).value().front();
+    if (projected_++ % 2 == 1) staged = model_.BeginUpload({&states, 1}).value().front();
     const StoredStates stored{chunk.states, chunk.rows, staged.get()};
     const DeviceMemory memory = model_.ProjectMemory({&stored, 1}).value().front();
     return {memory.view, memory.owner};

@@ -6,8 +6,7 @@
 //   … account->SpendTokens(piece.rows());
 //
 // All refusals are RESOURCE_EXHAUSTED and name the key, its usage and its quota.
-#ifndef RECOLLECT_ACCESS_ACCOUNT_H_
-#define RECOLLECT_ACCESS_ACCOUNT_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -67,5 +66,3 @@ absl::Status WithRetryAfter(absl::Status status, absl::Duration wait);
 std::optional<absl::Duration> RetryAfter(const absl::Status& status);
 
 }  // namespace recollect::access
-
-#endif  // RECOLLECT_ACCESS_ACCOUNT_H_

@@ -5,8 +5,7 @@
 //
 // All refusals are PERMISSION_DENIED. They do not depend on the server's contents, so that they
 // never reveal which documents exist.
-#ifndef RECOLLECT_ACCESS_CALLER_H_
-#define RECOLLECT_ACCESS_CALLER_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -62,5 +61,3 @@ class Caller {
 };
 
 }  // namespace recollect::access
-
-#endif  // RECOLLECT_ACCESS_CALLER_H_

@@ -3,8 +3,7 @@
 //   ASSIGN_OR_RETURN(auto certificate, Certificate::Open("server.crt", "server.key"));
 //   SSL* connection = SSL_new(certificate->context(Protocol::kHttp2).get());
 //   … on SIGHUP: certificate->Reload()
-#ifndef RECOLLECT_ACCESS_CERTIFICATE_H_
-#define RECOLLECT_ACCESS_CERTIFICATE_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -50,5 +49,3 @@ class Certificate {
 };
 
 }  // namespace recollect::access
-
-#endif  // RECOLLECT_ACCESS_CERTIFICATE_H_

@@ -3,8 +3,7 @@
 //   ASSIGN_OR_RETURN(auto guard, Guard::Open("/etc/recollect/keys"));
 //   ASSIGN_OR_RETURN(Caller caller, guard->Admit(header));
 //   … on SIGHUP: guard->Reload()
-#ifndef RECOLLECT_ACCESS_GUARD_H_
-#define RECOLLECT_ACCESS_GUARD_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -54,5 +53,3 @@ class Guard {
 };
 
 }  // namespace recollect::access
-
-#endif  // RECOLLECT_ACCESS_GUARD_H_

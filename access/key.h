@@ -2,8 +2,7 @@
 // as a JSON object:
 //
 //   {"name": "ci", "sha256": "5e88…", "right": "read", "prefix": "team-a/", "max_sessions": 4}
-#ifndef RECOLLECT_ACCESS_KEY_H_
-#define RECOLLECT_ACCESS_KEY_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -61,5 +60,3 @@ absl::StatusOr<Key> DecodeKey(absl::string_view line);
 std::string NewSecret();
 
 }  // namespace recollect::access
-
-#endif  // RECOLLECT_ACCESS_KEY_H_

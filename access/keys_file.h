@@ -1,7 +1,6 @@
 // The file in which a server's API keys are kept: a key a line (access/key.h), beside empty lines
 // and comments, which begin with '#'.
-#ifndef RECOLLECT_ACCESS_KEYS_FILE_H_
-#define RECOLLECT_ACCESS_KEYS_FILE_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -34,5 +33,3 @@ absl::Status AddKey(const std::string& path, const Key& key);
 absl::Status RemoveKey(const std::string& path, const std::string& name);
 
 }  // namespace recollect::access
-
-#endif  // RECOLLECT_ACCESS_KEYS_FILE_H_

@@ -1,7 +1,6 @@
 // Limits a peer's share of a bounded number of places. One peer cannot take them all: the last
 // quarter is for peers that hold less than a quarter.
-#ifndef RECOLLECT_ACCESS_PLACES_H_
-#define RECOLLECT_ACCESS_PLACES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -29,5 +28,3 @@ inline absl::Status CheckPlace(absl::string_view what, int64_t taken, int64_t li
 }
 
 }  // namespace recollect::access
-
-#endif  // RECOLLECT_ACCESS_PLACES_H_

@@ -1,6 +1,5 @@
 // Files that only their owner should be able to read.
-#ifndef RECOLLECT_ACCESS_PRIVATE_FILE_H_
-#define RECOLLECT_ACCESS_PRIVATE_FILE_H_
+#pragma once
 
 #include <string>
 
@@ -12,5 +11,3 @@ namespace recollect::access {
 absl::StatusOr<std::string> ReadPrivateFile(const std::string& path);
 
 }  // namespace recollect::access
-
-#endif  // RECOLLECT_ACCESS_PRIVATE_FILE_H_

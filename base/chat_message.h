@@ -1,6 +1,5 @@
 // A message of a conversation, as a chat client sends it.
-#ifndef RECOLLECT_BASE_CHAT_MESSAGE_H_
-#define RECOLLECT_BASE_CHAT_MESSAGE_H_
+#pragma once
 
 #include <string>
 
@@ -15,5 +14,3 @@ struct ChatMessage {
 };
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_CHAT_MESSAGE_H_

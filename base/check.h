@@ -1,7 +1,6 @@
 // CHECK for invariants of our own: a failure is our bug; it is logged with its place and aborts.
 // Input from outside is never CHECKed; it leads to a Status (base/status.h).
-#ifndef RECOLLECT_BASE_CHECK_H_
-#define RECOLLECT_BASE_CHECK_H_
+#pragma once
 
 #include <cstdio>
 #include <cstdlib>
@@ -18,5 +17,3 @@
 #else
 #define RECOLLECT_DCHECK(condition) RECOLLECT_CHECK(condition)
 #endif
-
-#endif  // RECOLLECT_BASE_CHECK_H_

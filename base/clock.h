@@ -1,8 +1,7 @@
 // The time within one process, for deadlines and durations. Setting the machine's clock changes
 // absl::Now(), which would end calls and expire sessions; absl::Now() is for times shown to people
 // or written to files.
-#ifndef RECOLLECT_BASE_CLOCK_H_
-#define RECOLLECT_BASE_CLOCK_H_
+#pragma once
 
 #include <chrono>
 
@@ -17,5 +16,3 @@ inline absl::Time SteadyNow() {
 }
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_CLOCK_H_

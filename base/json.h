@@ -3,8 +3,7 @@
 // levels, so the depth of all input is limited here and nowhere else.
 //
 //   ASSIGN_OR_RETURN(const nlohmann::json object, ParseJson(body));
-#ifndef RECOLLECT_BASE_JSON_H_
-#define RECOLLECT_BASE_JSON_H_
+#pragma once
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -27,5 +26,3 @@ absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text,
                                          EqualKeys equal = EqualKeys::kLastCounts);
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_JSON_H_

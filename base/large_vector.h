@@ -3,8 +3,7 @@
 // and asks the system for huge pages, which cost less to get and to look up.
 //
 //   LargeVector<Bf16> keys(count);  // holds anything until it is written
-#ifndef RECOLLECT_BASE_LARGE_VECTOR_H_
-#define RECOLLECT_BASE_LARGE_VECTOR_H_
+#pragma once
 
 #include <sys/mman.h>
 
@@ -62,5 +61,3 @@ class LargeVector : public std::vector<T, LargeAllocator<T>> {
 };
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_LARGE_VECTOR_H_

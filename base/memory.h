@@ -9,8 +9,7 @@
 //   RETURN_IF_ERROR(KeepMemoryReserve(needed));       // once, before threads are started
 //   RETURN_IF_ERROR(CheckMemory());                   // before work is begun
 //   const absl::Status status = OrExhausted("reading", [&] { return Read(chunks); });
-#ifndef RECOLLECT_BASE_MEMORY_H_
-#define RECOLLECT_BASE_MEMORY_H_
+#pragma once
 
 #include <cstdint>
 #include <new>
@@ -63,5 +62,3 @@ auto OrExhausted(absl::string_view what, const Body& body) -> decltype(body()) {
 }
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_MEMORY_H_

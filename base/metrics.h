@@ -1,7 +1,6 @@
 // Metrics as whoever measures hands them over: by name, with help and labels, in base units. Only
 // http/api/metrics.cc knows how they are written out. Names: docs/metrics.md.
-#ifndef RECOLLECT_BASE_METRICS_H_
-#define RECOLLECT_BASE_METRICS_H_
+#pragma once
 
 #include <string>
 #include <utility>
@@ -38,5 +37,3 @@ inline MetricFamily MakeGauge(std::string name, std::string help, double value) 
 }
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_METRICS_H_

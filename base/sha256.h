@@ -1,6 +1,5 @@
 // SHA-256 in steps. The only place that knows the library.
-#ifndef RECOLLECT_BASE_SHA256_H_
-#define RECOLLECT_BASE_SHA256_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -33,5 +32,3 @@ std::string Sha256Hex(absl::string_view bytes);
 bool EqualInConstantTime(absl::string_view a, absl::string_view b);
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_SHA256_H_

@@ -3,8 +3,7 @@
 //
 //   ASSIGN_OR_RETURN(auto file, OpenFile(path));
 //   RETURN_IF_ERROR(file.Sync());
-#ifndef RECOLLECT_BASE_STATUS_H_
-#define RECOLLECT_BASE_STATUS_H_
+#pragma once
 
 #include <utility>
 
@@ -43,5 +42,3 @@ absl::Status CheckRange(absl::string_view field, T value, T low, T high) {
 }
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_STATUS_H_

@@ -1,6 +1,5 @@
 // A conversation as plain text.
-#ifndef RECOLLECT_BASE_TURNS_TEXT_H_
-#define RECOLLECT_BASE_TURNS_TEXT_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -22,5 +21,3 @@ inline constexpr char kAnswerOpening[] = "assistant: ";
 inline constexpr char kQuestionOpening[] = "user: ";
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_TURNS_TEXT_H_

@@ -1,6 +1,5 @@
 // Distinct id types and other types shared by all layers.
-#ifndef RECOLLECT_BASE_TYPES_H_
-#define RECOLLECT_BASE_TYPES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -46,5 +45,3 @@ inline constexpr int kMaxChunkTokens = 64;   // of any family: DRT as published 
 inline constexpr int kMaxPointerReach = 64;  // tokens before a chunk that are kept with it
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_TYPES_H_

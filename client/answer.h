@@ -1,7 +1,6 @@
 // A generation that may take several calls: what has been received, and the request for the rest.
 // Internal to the library.
-#ifndef RECOLLECT_CLIENT_ANSWER_H_
-#define RECOLLECT_CLIENT_ANSWER_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -57,5 +56,3 @@ class Answer {
 std::string GoesOn(const std::string& from, const absl::Status& why, int64_t tokens);
 
 }  // namespace recollect::client
-
-#endif  // RECOLLECT_CLIENT_ANSWER_H_

@@ -18,8 +18,7 @@
 // session lives on one replica; when that is gone the next call opens it at another, where all that
 // it had read is read again. For this the client keeps prompts and answers of open sessions. ids of
 // sessions are then the client's own.
-#ifndef RECOLLECT_CLIENT_CLIENT_H_
-#define RECOLLECT_CLIENT_CLIENT_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -164,5 +163,3 @@ class Client {
 };
 
 }  // namespace recollect::client
-
-#endif  // RECOLLECT_CLIENT_CLIENT_H_

@@ -1,6 +1,5 @@
 // A time limit for retries at other servers. Internal to the library.
-#ifndef RECOLLECT_CLIENT_PATIENCE_H_
-#define RECOLLECT_CLIENT_PATIENCE_H_
+#pragma once
 
 #include <algorithm>
 #include <string>
@@ -48,5 +47,3 @@ class Patience {
 };
 
 }  // namespace recollect::client
-
-#endif  // RECOLLECT_CLIENT_PATIENCE_H_

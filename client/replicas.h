@@ -1,8 +1,7 @@
 // Several servers used as one: the addresses of a list of servers or of a DNS name, and channels to
 // them. gRPC balances the load, checks health and detects failures; this code only gives it the
 // addresses. Internal to the library.
-#ifndef RECOLLECT_CLIENT_REPLICAS_H_
-#define RECOLLECT_CLIENT_REPLICAS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -80,5 +79,3 @@ class Replicas {
 };
 
 }  // namespace recollect::client
-
-#endif  // RECOLLECT_CLIENT_REPLICAS_H_

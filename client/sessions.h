@@ -1,7 +1,6 @@
 // Open sessions of a client of several servers: each lives on one of them, and is opened again at
 // another from what the client keeps of it. Internal to the library.
-#ifndef RECOLLECT_CLIENT_SESSIONS_H_
-#define RECOLLECT_CLIENT_SESSIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -70,5 +69,3 @@ class Sessions {
 };
 
 }  // namespace recollect::client
-
-#endif  // RECOLLECT_CLIENT_SESSIONS_H_

@@ -1,6 +1,5 @@
 // Stubs, deadlines and statuses of a Client. Internal to the library.
-#ifndef RECOLLECT_CLIENT_STATE_H_
-#define RECOLLECT_CLIENT_STATE_H_
+#pragma once
 
 #include <memory>
 #include <type_traits>
@@ -95,5 +94,3 @@ inline absl::StatusOr<v1::Document> SaveAt(const ClientOptions& options, v1::Gen
 }
 
 }  // namespace recollect::client
-
-#endif  // RECOLLECT_CLIENT_STATE_H_

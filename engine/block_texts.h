@@ -1,6 +1,5 @@
 // Reads the text of retrieved blocks, for answers that quote it.
-#ifndef RECOLLECT_ENGINE_BLOCK_TEXTS_H_
-#define RECOLLECT_ENGINE_BLOCK_TEXTS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -23,5 +22,3 @@ absl::StatusOr<std::vector<std::string>> ReadBlockTexts(Engine& engine,
                                                         const std::vector<Hit>& hits);
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_BLOCK_TEXTS_H_

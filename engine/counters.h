@@ -1,6 +1,5 @@
 // The engine's counters, which Engine::stats reads.
-#ifndef RECOLLECT_ENGINE_COUNTERS_H_
-#define RECOLLECT_ENGINE_COUNTERS_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -68,5 +67,3 @@ struct Counters : Counts {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_COUNTERS_H_

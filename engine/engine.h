@@ -14,8 +14,7 @@
 //
 // Every function that takes an id, options or a request fails with INVALID_ARGUMENT beyond the
 // limits of step/limits.h.
-#ifndef RECOLLECT_ENGINE_ENGINE_H_
-#define RECOLLECT_ENGINE_ENGINE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -185,5 +184,3 @@ class Engine {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_ENGINE_H_

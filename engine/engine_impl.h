@@ -1,7 +1,6 @@
 // The engine's implementation. engine.cc has sessions, start and stop; engine_documents.cc has
 // documents; engine_requests.cc brings a request from the caller to the scheduler.
-#ifndef RECOLLECT_ENGINE_ENGINE_IMPL_H_
-#define RECOLLECT_ENGINE_ENGINE_IMPL_H_
+#pragma once
 
 #include <atomic>
 #include <condition_variable>
@@ -159,5 +158,3 @@ class EngineImpl final : public Engine {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_ENGINE_IMPL_H_

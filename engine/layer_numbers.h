@@ -1,7 +1,6 @@
 // Numbers of a pattern as they are written in flags and addresses: "16" for every layer and head,
 // "16,-1,1/4" by layer and, within a layer, by head.
-#ifndef RECOLLECT_ENGINE_LAYER_NUMBERS_H_
-#define RECOLLECT_ENGINE_LAYER_NUMBERS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -23,5 +22,3 @@ struct PatternNumbers {
 absl::StatusOr<PatternNumbers> ParsePatternNumbers(absl::string_view what, absl::string_view text);
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_LAYER_NUMBERS_H_

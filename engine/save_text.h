@@ -1,7 +1,6 @@
 // Makes a document of a text that was read and generated here. All that can be wrong with it is
 // found before there is any text: from then on the document's id is held by an ordinary ingest.
-#ifndef RECOLLECT_ENGINE_SAVE_TEXT_H_
-#define RECOLLECT_ENGINE_SAVE_TEXT_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -59,5 +58,3 @@ class TextSave final : public RequestHandle, public std::enable_shared_from_this
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_SAVE_TEXT_H_

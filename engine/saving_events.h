@@ -1,7 +1,6 @@
 // Saves the text of a generation (GenerateRequest::save_as): between the engine, whose events it
 // takes, and the caller, who receives them.
-#ifndef RECOLLECT_ENGINE_SAVING_EVENTS_H_
-#define RECOLLECT_ENGINE_SAVING_EVENTS_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -52,5 +51,3 @@ class SavingEvents final : public GenerateEvents,
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_SAVING_EVENTS_H_

@@ -2,8 +2,7 @@
 // /v1/stats, its description and GET /metrics are loops over the table, and
 // tools/check_statistics.py keeps the proto and docs/metrics.md in step with it. A new number is a
 // member and a row.
-#ifndef RECOLLECT_ENGINE_STATS_H_
-#define RECOLLECT_ENGINE_STATS_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -256,5 +255,3 @@ void VisitFields(const EngineStats& stats, const Visitor& visit) {
 }
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_STATS_H_

@@ -1,7 +1,6 @@
 // Declares what a caller holds while a call of the engine runs: handles of requests, streams of
 // documents and the events of a generation.
-#ifndef RECOLLECT_ENGINE_STREAMS_H_
-#define RECOLLECT_ENGINE_STREAMS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -122,5 +121,3 @@ class GenerateEvents {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_STREAMS_H_

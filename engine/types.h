@@ -1,6 +1,5 @@
 // The arguments and results of the engine's functions (engine/engine.h).
-#ifndef RECOLLECT_ENGINE_TYPES_H_
-#define RECOLLECT_ENGINE_TYPES_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -307,5 +306,3 @@ struct SessionInfo {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_TYPES_H_

@@ -1,6 +1,5 @@
 // The options of an HTTP server.
-#ifndef RECOLLECT_HTTP_OPTIONS_H_
-#define RECOLLECT_HTTP_OPTIONS_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -47,5 +46,3 @@ struct ServerOptions {
 };
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_OPTIONS_H_

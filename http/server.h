@@ -4,8 +4,7 @@
 //   … server->address() …
 //   server->Refuse();              // while the engine shuts down
 //   server->Drain(deadline);
-#ifndef RECOLLECT_HTTP_SERVER_H_
-#define RECOLLECT_HTTP_SERVER_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -44,5 +43,3 @@ class Server {
 };
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_SERVER_H_

@@ -1,7 +1,6 @@
 // Where the blocks of a document end (docs/model-format.md, "Blocks of documents"). A session,
 // whose next token is not known, closes a block when it is full.
-#ifndef RECOLLECT_MODEL_BLOCK_ENDS_H_
-#define RECOLLECT_MODEL_BLOCK_ENDS_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -20,5 +19,3 @@ int64_t NextBlock(const Model& model, std::span<const int32_t> tokens, bool fina
                   int64_t position = 0);
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_BLOCK_ENDS_H_

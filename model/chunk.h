@@ -1,6 +1,5 @@
 // Chunks as the layers make and read them, on the CPU or on a device.
-#ifndef RECOLLECT_MODEL_CHUNK_H_
-#define RECOLLECT_MODEL_CHUNK_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -48,5 +47,3 @@ struct CopiedChunk {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_CHUNK_H_

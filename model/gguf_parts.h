@@ -1,7 +1,6 @@
 // The names of the files of a model that is split into several GGUF files, as llama.cpp's
 // gguf-split writes them: NAME-00001-of-00003.gguf and so on.
-#ifndef RECOLLECT_MODEL_GGUF_PARTS_H_
-#define RECOLLECT_MODEL_GGUF_PARTS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -27,5 +26,3 @@ std::string GgufPartPath(const std::string& stem, int64_t part, int64_t count);
 std::vector<std::string> GgufPartPaths(const std::string& path);
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_GGUF_PARTS_H_

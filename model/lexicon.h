@@ -1,8 +1,7 @@
 // The lexical part of landmark keys and queries (docs/model-format.md, "Lexical keys and
 // successors"): which words a chunk holds, as a sum of one learned vector a token. It depends on
 // token ids alone, so the host computes it wherever the layers run.
-#ifndef RECOLLECT_MODEL_LEXICON_H_
-#define RECOLLECT_MODEL_LEXICON_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -51,5 +50,3 @@ absl::StatusOr<std::vector<float>> LoadSuccessorBiases(const TensorFile& file,
                                                        const ModelConfig& config);
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_LEXICON_H_

@@ -2,8 +2,7 @@
 // fingerprint, and the parts that the host always computes. The layers themselves are CpuModel's
 // (model/cpu/cpu_model.h), which is a Model, or those of a DeviceModel
 // (model/device/device_model.h) made from one.
-#ifndef RECOLLECT_MODEL_MODEL_H_
-#define RECOLLECT_MODEL_MODEL_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -94,5 +93,3 @@ class Model {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_MODEL_H_

@@ -1,8 +1,7 @@
 // The files that a model is read from, in one of three layouts: a directory of this project's
 // format, a directory in the layout of Hugging Face, or a GGUF file (docs/model-format.md). Private
 // to model/.
-#ifndef RECOLLECT_MODEL_MODEL_FILES_H_
-#define RECOLLECT_MODEL_MODEL_FILES_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -56,5 +55,3 @@ absl::StatusOr<std::unique_ptr<TensorFile>> OpenAdapter(const ModelFiles& files,
                                                         const ModelConfig& config);
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_MODEL_FILES_H_

@@ -1,7 +1,6 @@
 // The parts of a model's files that concern text: the tokenizer, the token before a text, and the
 // template of a conversation. Private to model/.
-#ifndef RECOLLECT_MODEL_MODEL_TEXT_H_
-#define RECOLLECT_MODEL_MODEL_TEXT_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -31,5 +30,3 @@ struct ModelText {
 absl::StatusOr<ModelText> ReadModelText(const ModelFiles& files, const ModelConfig& config);
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_MODEL_TEXT_H_

@@ -2,8 +2,7 @@
 // chunk, scored by how far the tokens before it equal the end of the sequence. The scores depend on
 // token ids alone, so the host computes them wherever the layers run;
 // kernels/pointer_mix/pointer_mix.h mixes them into the logits.
-#ifndef RECOLLECT_MODEL_POINTER_H_
-#define RECOLLECT_MODEL_POINTER_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -54,5 +53,3 @@ class Pointer {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_POINTER_H_

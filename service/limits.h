@@ -1,7 +1,6 @@
 // Limits of what passes in one message or call. Those of requests are the engine's
 // (engine/step/limits.h). The proto comments state the same numbers.
-#ifndef RECOLLECT_SERVICE_LIMITS_H_
-#define RECOLLECT_SERVICE_LIMITS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -26,5 +25,3 @@ inline constexpr int64_t kMaxUnsentBytes = 1 << 20;
 inline constexpr int64_t kMaxErrorBytes = 1024;  // of a status message, which is sent in headers
 
 }  // namespace recollect::service
-
-#endif  // RECOLLECT_SERVICE_LIMITS_H_

@@ -1,7 +1,6 @@
 // Counts of every RPC by method and status, failures included. Exported by Admin/GetStats and by
 // Server::metrics.
-#ifndef RECOLLECT_SERVICE_RPC_METRICS_H_
-#define RECOLLECT_SERVICE_RPC_METRICS_H_
+#pragma once
 
 #include <condition_variable>
 #include <cstdint>
@@ -44,5 +43,3 @@ class RpcMetrics {
 };
 
 }  // namespace recollect::service
-
-#endif  // RECOLLECT_SERVICE_RPC_METRICS_H_

@@ -4,8 +4,7 @@
 //   ASSIGN_OR_RETURN(auto server, Server::Start({.listen = "127.0.0.1:0"}, *engine));
 //   … server->address() …
 //   server->Drain(SteadyNow() + absl::Seconds(30));   // also shuts the engine down
-#ifndef RECOLLECT_SERVICE_SERVER_H_
-#define RECOLLECT_SERVICE_SERVER_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -70,5 +69,3 @@ class Server {
 };
 
 }  // namespace recollect::service
-
-#endif  // RECOLLECT_SERVICE_SERVER_H_

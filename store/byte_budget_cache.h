@@ -9,8 +9,7 @@
 //   ByteBudgetCache<ChunkRecord> cache(int64_t{1} << 30);
 //   auto handle = cache.Find(ref);
 //   if (!handle) handle = cache.Insert(ref, std::move(record), bytes);   // null: use it uncached
-#ifndef RECOLLECT_STORE_BYTE_BUDGET_CACHE_H_
-#define RECOLLECT_STORE_BYTE_BUDGET_CACHE_H_
+#pragma once
 
 #include <atomic>
 #include <cstddef>
@@ -132,5 +131,3 @@ class ByteBudgetCache {
 };
 
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_STORE_BYTE_BUDGET_CACHE_H_

@@ -1,7 +1,6 @@
 // CRC-32C (Castagnoli, reflected, initial and final value all ones): Crc32c("123456789") is
 // 0xE3069283. The checksum of every record (docs/formats.md).
-#ifndef RECOLLECT_STORE_CRC32C_H_
-#define RECOLLECT_STORE_CRC32C_H_
+#pragma once
 
 #include <cstdint>
 
@@ -13,5 +12,3 @@ namespace recollect::store {
 uint32_t Crc32c(absl::string_view bytes, uint32_t before = 0);
 
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_STORE_CRC32C_H_

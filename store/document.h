@@ -1,7 +1,6 @@
 // The structs that a store takes and gives: documents, unfinished ingests, chunks, and the
 // additions of one commit. Record layouts, versions and checksums: docs/formats.md.
-#ifndef RECOLLECT_STORE_DOCUMENT_H_
-#define RECOLLECT_STORE_DOCUMENT_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -101,5 +100,3 @@ struct IngestBatch {
 };
 
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_STORE_DOCUMENT_H_

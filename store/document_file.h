@@ -7,8 +7,7 @@
 //
 // The first record is the head, the last the end with the SHA-256 of all bytes before its frame.
 // Records between them are those of store/format.h.
-#ifndef RECOLLECT_STORE_DOCUMENT_FILE_H_
-#define RECOLLECT_STORE_DOCUMENT_FILE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -97,5 +96,3 @@ class FrameReader {
 };
 
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_STORE_DOCUMENT_FILE_H_

@@ -8,8 +8,7 @@
 // Three implementations: RocksDB (store/rocks/, durable on one machine), Ceph RADOS (store/rados/,
 // shared by several servers) and memory (tests, machines without RocksDB). Record layouts, versions
 // and checksums: docs/formats.md.
-#ifndef RECOLLECT_STORE_DOCUMENT_STORE_H_
-#define RECOLLECT_STORE_DOCUMENT_STORE_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -216,5 +215,3 @@ class DocumentStore : public Catalog,
 std::unique_ptr<DocumentStore> CreateMemoryStore();
 
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_STORE_DOCUMENT_STORE_H_

@@ -1,7 +1,6 @@
 // Exports documents to files of their own (store/document_file.h) and imports them, a piece at a
 // time: memory use does not grow with the document.
-#ifndef RECOLLECT_STORE_DOCUMENT_TRANSFER_H_
-#define RECOLLECT_STORE_DOCUMENT_TRANSFER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -106,5 +105,3 @@ class DocumentImport {
 };
 
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_STORE_DOCUMENT_TRANSFER_H_

@@ -4,8 +4,7 @@
 // Records are framed as store/record.h says. The checksum covers the record's key, too, so a record
 // found under another key counts as damaged. Every Decode returns DATA_LOSS, naming the record
 // (`what`), for anything that Encode does not produce.
-#ifndef RECOLLECT_STORE_FORMAT_H_
-#define RECOLLECT_STORE_FORMAT_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -135,5 +134,3 @@ int64_t ChunkRecordBytes(const ChunkRecord& chunk);
 int64_t StoredBytes(const IngestState& state);
 
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_STORE_FORMAT_H_

@@ -1,6 +1,5 @@
 // The SHA-256 of a document's text in a store.
-#ifndef RECOLLECT_STORE_HASH_TEXT_H_
-#define RECOLLECT_STORE_HASH_TEXT_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -33,5 +32,3 @@ inline absl::StatusOr<std::string> TextSha256(DocumentReader& store, const Inges
 }
 
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_STORE_HASH_TEXT_H_

@@ -1,7 +1,6 @@
 // The progress of an ingest: rules that all implementations of DocumentStore share. Pure functions;
 // each implementation decides what it writes where.
-#ifndef RECOLLECT_STORE_INGEST_STATE_H_
-#define RECOLLECT_STORE_INGEST_STATE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -67,5 +66,3 @@ DocumentInfo Listed(absl::string_view id, const absl::StatusOr<DocumentInfo>& in
 absl::Status CheckRange(const char* kind, int64_t begin, int64_t end, int64_t size);
 
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_STORE_INGEST_STATE_H_

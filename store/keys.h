@@ -1,8 +1,7 @@
 // Keys of records on disk, and the names of records in messages. Owner and index are big-endian, so
 // that byte order is number order and an owner's records lie together:
 // [OwnerKey(owner), OwnerKey(NextOwner(owner))) holds all of them. docs/formats.md lists all keys.
-#ifndef RECOLLECT_STORE_KEYS_H_
-#define RECOLLECT_STORE_KEYS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -34,5 +33,3 @@ std::string OwnerName(OwnerId owner);
 std::string PieceName(absl::string_view kind, OwnerId owner, int64_t index);
 
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_STORE_KEYS_H_

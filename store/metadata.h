@@ -4,8 +4,7 @@
 //
 //   ReadMetadata(R"({"year": 2024, "draft": true})")    // {"draft":true,"year":2024}
 //   PatchMetadata(R"({"year":2024})", R"({"year": null, "lang": "en"})")  // {"lang":"en"}
-#ifndef RECOLLECT_STORE_METADATA_H_
-#define RECOLLECT_STORE_METADATA_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -32,5 +31,3 @@ absl::StatusOr<std::string> ReadMetadata(absl::string_view object);
 absl::StatusOr<std::string> PatchMetadata(absl::string_view metadata, absl::string_view patch);
 
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_STORE_METADATA_H_

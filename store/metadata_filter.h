@@ -11,8 +11,7 @@
 // - and, or: all of some filters, or at least one of them
 //
 // A key that a document lacks is equal to nothing: ne and nin match, the others do not.
-#ifndef RECOLLECT_STORE_METADATA_FILTER_H_
-#define RECOLLECT_STORE_METADATA_FILTER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -55,5 +54,3 @@ absl::StatusOr<std::vector<DocumentInfo>> ListMatching(Catalog& catalog, std::st
                                                        const MetadataFilter& filter);
 
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_STORE_METADATA_FILTER_H_

@@ -1,8 +1,7 @@
 // Documents in pieces: text, tokens and landmark keys are kept in records of so many entries each,
 // an index in records of so many bytes. What of this stores over a database and over objects share;
 // where a record lies, each knows itself.
-#ifndef RECOLLECT_STORE_PIECES_H_
-#define RECOLLECT_STORE_PIECES_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -124,5 +123,3 @@ absl::StatusOr<std::string> ReadIndexPieces(
     const std::function<absl::StatusOr<std::string>(int64_t number, const std::string& what)>& get);
 
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_STORE_PIECES_H_

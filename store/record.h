@@ -1,8 +1,7 @@
 // The framing of every record, and the writing and reading of its fields: version u8, type u8, zero
 // u16, CRC-32C u32 over key, first half of the header and payload, then the payload; integers
 // little-endian. The contents of each type of record: store/format.h.
-#ifndef RECOLLECT_STORE_RECORD_H_
-#define RECOLLECT_STORE_RECORD_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -172,5 +171,3 @@ absl::StatusOr<T> DecodeFields(RecordType type, Bytes key, Bytes record, Bytes w
 }
 
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_STORE_RECORD_H_

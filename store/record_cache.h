@@ -1,7 +1,6 @@
 // A cache of records on this machine's disk, in front of a store on other machines. It moves bytes:
 // what a record is, and whether it is right, its user checks. Nothing in it is ever needed.
-#ifndef RECOLLECT_STORE_RECORD_CACHE_H_
-#define RECOLLECT_STORE_RECORD_CACHE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -34,5 +33,3 @@ class RecordCache {
 };
 
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_STORE_RECORD_CACHE_H_

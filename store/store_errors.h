@@ -1,6 +1,5 @@
 // The errors that all implementations of DocumentStore return alike, with their messages.
-#ifndef RECOLLECT_STORE_STORE_ERRORS_H_
-#define RECOLLECT_STORE_STORE_ERRORS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -42,5 +41,3 @@ absl::Status WrongWidth(absl::string_view what, int64_t got, int64_t expected);
 void LogIfFailed(const absl::Status& status);
 
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_STORE_STORE_ERRORS_H_

@@ -1,7 +1,6 @@
 // Divides the file descriptors of a process between the store's tables and connections. The tables
 // come first, so that strangers who connect never take a descriptor that a write needs.
-#ifndef RECOLLECT_BASE_IO_DESCRIPTORS_H_
-#define RECOLLECT_BASE_IO_DESCRIPTORS_H_
+#pragma once
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -57,5 +56,3 @@ inline int64_t ConnectionDescriptors(int64_t limit) {
 }
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_IO_DESCRIPTORS_H_

@@ -1,6 +1,5 @@
 // Files to read, and how text in them begins.
-#ifndef RECOLLECT_BASE_IO_FILE_H_
-#define RECOLLECT_BASE_IO_FILE_H_
+#pragma once
 
 #include <cstdio>
 #include <memory>
@@ -31,5 +30,3 @@ inline absl::string_view WithoutByteOrderMark(absl::string_view text) {
 }
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_IO_FILE_H_

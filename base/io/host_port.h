@@ -1,6 +1,5 @@
 // Addresses of the form HOST:PORT: "localhost:50051", "[::1]:0".
-#ifndef RECOLLECT_BASE_IO_HOST_PORT_H_
-#define RECOLLECT_BASE_IO_HOST_PORT_H_
+#pragma once
 
 #include <algorithm>
 #include <string>
@@ -29,5 +28,3 @@ inline std::string WithPort(const std::string& address, int port) {
 }
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_IO_HOST_PORT_H_

@@ -5,8 +5,7 @@
 //   compiled)
 //
 // Never log text of users or prompts. Thread-safe.
-#ifndef RECOLLECT_BASE_IO_LOG_H_
-#define RECOLLECT_BASE_IO_LOG_H_
+#pragma once
 
 #include <string>
 #include <utility>
@@ -47,5 +46,3 @@ void LogError(fmt::format_string<Args...> format, Args&&... args) {
 }
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_IO_LOG_H_

@@ -1,8 +1,7 @@
 // Log lines as JSON, and events whose parts are fields there: base/io/log.h has the rest.
 //
 //   LogEvent(LogLevel::kInfo, "call", {{"method", "Documents/Ingest"}, {"code", "OK"}}, line);
-#ifndef RECOLLECT_BASE_IO_LOG_FIELDS_H_
-#define RECOLLECT_BASE_IO_LOG_FIELDS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -33,5 +32,3 @@ void LogEvent(LogLevel level, const char* message, const std::vector<LogField>& 
               const std::string& line);
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_IO_LOG_FIELDS_H_

@@ -1,7 +1,6 @@
 // A whole file as memory, to read. Pages come from the file when they are first looked at and stay
 // in the system's cache, so that a large file opens at once and two processes share it.
-#ifndef RECOLLECT_BASE_IO_MAPPED_FILE_H_
-#define RECOLLECT_BASE_IO_MAPPED_FILE_H_
+#pragma once
 
 #include <cstddef>
 #include <span>
@@ -32,5 +31,3 @@ class MappedFile {
 };
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_IO_MAPPED_FILE_H_

@@ -1,6 +1,5 @@
 // Messages for remote callers, who should not see the directories of the server's machine.
-#ifndef RECOLLECT_BASE_IO_PATHS_H_
-#define RECOLLECT_BASE_IO_PATHS_H_
+#pragma once
 
 #include <string>
 
@@ -13,5 +12,3 @@ namespace recollect {
 std::string WithoutPaths(absl::string_view message);
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_IO_PATHS_H_

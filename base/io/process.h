@@ -1,6 +1,5 @@
 // Reads numbers about this process from the operating system.
-#ifndef RECOLLECT_BASE_IO_PROCESS_H_
-#define RECOLLECT_BASE_IO_PROCESS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -19,5 +18,3 @@ struct ProcessNumbers {
 ProcessNumbers ReadProcess();
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_IO_PROCESS_H_

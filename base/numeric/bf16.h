@@ -1,7 +1,6 @@
 // bfloat16 as a storage type: the upper 16 bits of an IEEE float, converted with round to nearest
 // even. Arithmetic happens in float; vector code converts in bulk (kernels/cpu/convert.h).
-#ifndef RECOLLECT_BASE_NUMERIC_BF16_H_
-#define RECOLLECT_BASE_NUMERIC_BF16_H_
+#pragma once
 
 #include <bit>
 #include <cmath>
@@ -28,5 +27,3 @@ static_assert(sizeof(Bf16) == 2);
 inline float RoundToBf16(float value) { return Bf16::FromFloat(value).ToFloat(); }
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_NUMERIC_BF16_H_

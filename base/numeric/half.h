@@ -1,6 +1,5 @@
 // IEEE half precision as a storage format: read only. Arithmetic happens in float.
-#ifndef RECOLLECT_BASE_NUMERIC_HALF_H_
-#define RECOLLECT_BASE_NUMERIC_HALF_H_
+#pragma once
 
 #include <bit>
 #include <cstdint>
@@ -19,5 +18,3 @@ constexpr float HalfToFloat(uint16_t half) {
 }
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_NUMERIC_HALF_H_

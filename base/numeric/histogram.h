@@ -4,8 +4,7 @@
 //   Histogram seconds(kBounds);
 //   seconds.Observe(0.05);                       // from any thread, without a lock
 //   const HistogramValues now = seconds.values();
-#ifndef RECOLLECT_BASE_NUMERIC_HISTOGRAM_H_
-#define RECOLLECT_BASE_NUMERIC_HISTOGRAM_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -74,5 +73,3 @@ class Histogram {
 };
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_NUMERIC_HISTOGRAM_H_

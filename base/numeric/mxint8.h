@@ -6,8 +6,7 @@
 // block's largest magnitude, 7 .. 254: 2^-120 and less has the exponent 7, so that all of it is
 // arithmetic of normal floats. All of these are bfloat16 numbers too: what was rounded once is
 // encoded, decoded and rounded again without a further change.
-#ifndef RECOLLECT_BASE_NUMERIC_MXINT8_H_
-#define RECOLLECT_BASE_NUMERIC_MXINT8_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -40,5 +39,3 @@ void EncodeMxInt8(std::span<const Bf16> numbers, std::span<uint8_t> bytes);
 bool DecodeMxInt8(std::span<const uint8_t> bytes, std::span<Bf16> numbers);
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_NUMERIC_MXINT8_H_

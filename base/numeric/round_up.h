@@ -1,6 +1,5 @@
 // Sizes and offsets in whole multiples of something: alignments, panels, blocks.
-#ifndef RECOLLECT_BASE_NUMERIC_ROUND_UP_H_
-#define RECOLLECT_BASE_NUMERIC_ROUND_UP_H_
+#pragma once
 
 #include <concepts>
 #include <type_traits>
@@ -15,5 +14,3 @@ constexpr T RoundUp(T value, std::type_identity_t<T> multiple) {
 }
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_NUMERIC_ROUND_UP_H_

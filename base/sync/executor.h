@@ -1,8 +1,7 @@
 // Threads that run posted closures in the order they were posted: blocking reads, commits,
 // tokenisation, calls of the service. The model's computation does not run here but on the
 // scheduler's pool.
-#ifndef RECOLLECT_BASE_SYNC_EXECUTOR_H_
-#define RECOLLECT_BASE_SYNC_EXECUTOR_H_
+#pragma once
 
 #include <condition_variable>
 #include <cstddef>
@@ -44,5 +43,3 @@ class Executor {
 };
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_SYNC_EXECUTOR_H_

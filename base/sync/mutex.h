@@ -4,8 +4,7 @@
 // loop, since the analysis does not look into predicates.
 //   MutexLock lock(mutex_);
 //   while (work_.empty()) wake_.wait(lock);
-#ifndef RECOLLECT_BASE_SYNC_MUTEX_H_
-#define RECOLLECT_BASE_SYNC_MUTEX_H_
+#pragma once
 
 #include <mutex>
 #include <shared_mutex>
@@ -44,5 +43,3 @@ class ABSL_SCOPED_LOCKABLE ReaderLock : public std::shared_lock<std::shared_mute
 };
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_SYNC_MUTEX_H_

@@ -1,7 +1,6 @@
 // A fixed pool of threads. Kernels are serial; model and engine hand independent tiles of work to
 // this pool.
-#ifndef RECOLLECT_BASE_SYNC_THREAD_POOL_H_
-#define RECOLLECT_BASE_SYNC_THREAD_POOL_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -55,5 +54,3 @@ class ThreadPool {
 };
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_BASE_SYNC_THREAD_POOL_H_

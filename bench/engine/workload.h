@@ -1,6 +1,5 @@
 // Blocking pieces of work on an engine, with the wall and CPU time they took.
-#ifndef RECOLLECT_BENCH_ENGINE_WORKLOAD_H_
-#define RECOLLECT_BENCH_ENGINE_WORKLOAD_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -59,5 +58,3 @@ std::string ReadText(const std::string& path);
 double Median(std::vector<double> values);
 
 }  // namespace recollect::bench
-
-#endif  // RECOLLECT_BENCH_ENGINE_WORKLOAD_H_

@@ -1,7 +1,6 @@
 // Measures what this machine can do on one thread, in the same run as the ops: the scale for their
 // numbers.
-#ifndef RECOLLECT_BENCH_KERNELS_CEILINGS_H_
-#define RECOLLECT_BENCH_KERNELS_CEILINGS_H_
+#pragma once
 
 #include <string>
 
@@ -24,5 +23,3 @@ std::string CpuName();
 std::string ProductIsa();
 
 }  // namespace recollect::bench
-
-#endif  // RECOLLECT_BENCH_KERNELS_CEILINGS_H_

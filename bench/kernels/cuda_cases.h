@@ -1,8 +1,7 @@
 // The cases of cuda_bench: each prepares an operation's inputs on the device, checks a few rows of
 // its answer against the scalar references, and times it. Sizes are those of the published numbers
 // of RAT+, H = 2048 as 32 heads of 64. Cases return RESOURCE_EXHAUSTED if the device lacks memory.
-#ifndef RECOLLECT_BENCH_KERNELS_CUDA_CASES_H_
-#define RECOLLECT_BENCH_KERNELS_CUDA_CASES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -40,5 +39,3 @@ absl::Status Product(Report& report, const kernels::CublasLt& lt, Case c,
                      const kernels::GemmShape& shape, int64_t rows, int64_t times);
 
 }  // namespace recollect::bench
-
-#endif  // RECOLLECT_BENCH_KERNELS_CUDA_CASES_H_

@@ -1,7 +1,6 @@
 // The cases of cuda_bench that go through kernels/device/device.h: operations of device_cases.h and
 // family_cases.h; how chunk states come up; what a launch costs, and a graph saves.
-#ifndef RECOLLECT_BENCH_KERNELS_CUDA_DEVICE_CASES_H_
-#define RECOLLECT_BENCH_KERNELS_CUDA_DEVICE_CASES_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -30,5 +29,3 @@ absl::Status Uploads(Report& report, kernels::Device& device, const std::string&
 absl::Status Launches(Report& report, kernels::Device& device, int64_t count, int64_t width);
 
 }  // namespace recollect::bench
-
-#endif  // RECOLLECT_BENCH_KERNELS_CUDA_DEVICE_CASES_H_

@@ -1,7 +1,6 @@
 // Helpers for benchmarks on a CUDA device: numbers in its memory, times between events, and this
 // device's own ceilings to compare the times with. For one thread.
-#ifndef RECOLLECT_BENCH_KERNELS_DEVICE_H_
-#define RECOLLECT_BENCH_KERNELS_DEVICE_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -114,5 +113,3 @@ absl::StatusOr<std::vector<T>> Download(const T* from, int64_t count, int64_t wi
 }
 
 }  // namespace recollect::bench
-
-#endif  // RECOLLECT_BENCH_KERNELS_DEVICE_H_

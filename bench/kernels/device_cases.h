@@ -2,8 +2,7 @@
 // each of them, small, on the host's (tests/bench/device_cases_test.cc), so that a wrong answer on
 // a GPU is the device's fault. family_cases.h has more operations of this kind. Cases return
 // RESOURCE_EXHAUSTED if the device lacks memory.
-#ifndef RECOLLECT_BENCH_KERNELS_DEVICE_CASES_H_
-#define RECOLLECT_BENCH_KERNELS_DEVICE_CASES_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -112,5 +111,3 @@ class CaseMemory {
 };
 
 }  // namespace recollect::bench
-
-#endif  // RECOLLECT_BENCH_KERNELS_DEVICE_CASES_H_

@@ -1,7 +1,6 @@
 // The rows of cuda_bench: checks a case's answer, then times the case, prints it as a row of a
 // table and writes it as JSON. A second table has the times by the wall clock, in µs.
-#ifndef RECOLLECT_BENCH_KERNELS_DEVICE_REPORT_H_
-#define RECOLLECT_BENCH_KERNELS_DEVICE_REPORT_H_
+#pragma once
 
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -69,5 +68,3 @@ class Report {
 };
 
 }  // namespace recollect::bench
-
-#endif  // RECOLLECT_BENCH_KERNELS_DEVICE_REPORT_H_

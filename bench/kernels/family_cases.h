@@ -1,7 +1,6 @@
 // Operations of families other than DRT, as cases of cuda_bench (device_cases.h): block top-k, and
 // the linear attention of RAttention.
-#ifndef RECOLLECT_BENCH_KERNELS_FAMILY_CASES_H_
-#define RECOLLECT_BENCH_KERNELS_FAMILY_CASES_H_
+#pragma once
 
 #include <cstdint>
 
@@ -29,5 +28,3 @@ absl::StatusOr<DeviceCase> LinearAttentionCase(kernels::Device& device,
                                                int64_t rows);
 
 }  // namespace recollect::bench
-
-#endif  // RECOLLECT_BENCH_KERNELS_FAMILY_CASES_H_

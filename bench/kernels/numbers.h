@@ -1,7 +1,6 @@
 // Numbers for measuring operations on a device, known to the host at any size, and comparisons of
 // the answers. Host code without CUDA, so that every machine tests the cases.
-#ifndef RECOLLECT_BENCH_KERNELS_NUMBERS_H_
-#define RECOLLECT_BENCH_KERNELS_NUMBERS_H_
+#pragma once
 
 #include <cstdint>
 #include <random>
@@ -63,5 +62,3 @@ absl::Status ExpectClose(std::span<const float> actual, std::span<const float> e
                          double magnitude, absl::string_view what);
 
 }  // namespace recollect::bench
-
-#endif  // RECOLLECT_BENCH_KERNELS_NUMBERS_H_

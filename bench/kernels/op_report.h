@@ -1,6 +1,5 @@
 // The table and the JSON rows of kernels_bench, and helpers of its operations.
-#ifndef RECOLLECT_BENCH_KERNELS_OP_REPORT_H_
-#define RECOLLECT_BENCH_KERNELS_OP_REPORT_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -75,5 +74,3 @@ void BenchGroupedAttention(OpReport& report);
 void BenchRowOps(OpReport& report);
 
 }  // namespace recollect::bench
-
-#endif  // RECOLLECT_BENCH_KERNELS_OP_REPORT_H_

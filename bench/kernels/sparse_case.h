@@ -1,6 +1,5 @@
 // The sparse search as a case of cuda_bench.
-#ifndef RECOLLECT_BENCH_KERNELS_SPARSE_CASE_H_
-#define RECOLLECT_BENCH_KERNELS_SPARSE_CASE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -16,5 +15,3 @@ namespace recollect::bench {
 absl::Status SparseSearchOf16M(Report& report, Case c, int64_t words, int width);
 
 }  // namespace recollect::bench
-
-#endif  // RECOLLECT_BENCH_KERNELS_SPARSE_CASE_H_

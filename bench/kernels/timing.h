@@ -1,8 +1,7 @@
 // Times a function until it has run long enough, and measures how steady the machine was. The clock
 // is the thread's own CPU time: the kernels are serial, so other work on the machine disturbs only
 // the caches and memory that it shares.
-#ifndef RECOLLECT_BENCH_KERNELS_TIMING_H_
-#define RECOLLECT_BENCH_KERNELS_TIMING_H_
+#pragma once
 
 #include <algorithm>
 #include <cmath>
@@ -44,5 +43,3 @@ Timing Measure(Function&& run, int samples = 15, double sample_s = 0.01) {
 }
 
 }  // namespace recollect::bench
-
-#endif  // RECOLLECT_BENCH_KERNELS_TIMING_H_

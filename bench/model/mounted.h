@@ -1,8 +1,7 @@
 // Documents that sequences of a family with landmarks retrieve from: made-up landmark keys and
 // memory of chunks, in the sizes of a model. Covers retrieval alone, as the engine does it with
 // every chunk's memory at hand; engine_bench measures what reading and storing chunks costs.
-#ifndef RECOLLECT_BENCH_MODEL_MOUNTED_H_
-#define RECOLLECT_BENCH_MODEL_MOUNTED_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -38,5 +37,3 @@ class Mounted {
 };
 
 }  // namespace recollect::bench
-
-#endif  // RECOLLECT_BENCH_MODEL_MOUNTED_H_

@@ -1,8 +1,7 @@
 // Sequences of one length that advance side by side through a model's layers, and their cost.
 // Without mounts it is the cost of local state only: layers with Grouped Cross-Attention retrieve
 // nothing.
-#ifndef RECOLLECT_BENCH_MODEL_SEQUENCES_H_
-#define RECOLLECT_BENCH_MODEL_SEQUENCES_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -63,5 +62,3 @@ class Sequences {
 };
 
 }  // namespace recollect::bench
-
-#endif  // RECOLLECT_BENCH_MODEL_SEQUENCES_H_

@@ -1,7 +1,6 @@
 // Counts what one position reads of its sequence's local state and of what is mounted: from what
 // attention is given, and by the formula.
-#ifndef RECOLLECT_BENCH_MODEL_TOUCHED_H_
-#define RECOLLECT_BENCH_MODEL_TOUCHED_H_
+#pragma once
 
 #include <cstdint>
 
@@ -51,5 +50,3 @@ int64_t CountHeads(const model::ModelConfig& config, const model::LocalState& st
 int64_t SumBytes(const model::LocalState& state);
 
 }  // namespace recollect::bench
-
-#endif  // RECOLLECT_BENCH_MODEL_TOUCHED_H_

@@ -1,7 +1,6 @@
 // Helpers of the store's benchmarks: what they write and read, files out of the page cache,
 // percentiles.
-#ifndef RECOLLECT_BENCH_STORE_DISK_H_
-#define RECOLLECT_BENCH_STORE_DISK_H_
+#pragma once
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -92,5 +91,3 @@ inline double Percentile(std::vector<double> values, double p) {
 }
 
 }  // namespace recollect::bench
-
-#endif  // RECOLLECT_BENCH_STORE_DISK_H_

@@ -1,8 +1,7 @@
 // The connection that verbs use: a client of a remote server, or of one inside this process.
 // Embedded use runs the same service over an in-process channel, so limits, errors and results are
 // those of a server.
-#ifndef RECOLLECT_CLI_COMMON_CONNECTION_H_
-#define RECOLLECT_CLI_COMMON_CONNECTION_H_
+#pragma once
 
 #include <memory>
 
@@ -32,5 +31,3 @@ class Connection {
 };
 
 }  // namespace recollect::cli
-
-#endif  // RECOLLECT_CLI_COMMON_CONNECTION_H_

@@ -1,7 +1,6 @@
 // Exit codes of `recollect`, by what a script should do next. Part of the interface: `recollect
 // --help` lists them.
-#ifndef RECOLLECT_CLI_COMMON_EXIT_CODE_H_
-#define RECOLLECT_CLI_COMMON_EXIT_CODE_H_
+#pragma once
 
 #include "absl/status/status.h"
 
@@ -26,5 +25,3 @@ inline constexpr char kExitCodeHelp[] =
 int ExitCode(const absl::Status& status);
 
 }  // namespace recollect::cli
-
-#endif  // RECOLLECT_CLI_COMMON_EXIT_CODE_H_

@@ -4,8 +4,7 @@
 // The environment variable of `--data-dir` is RECOLLECT_DATA_DIR, and so on. The file (--config,
 // deploy/recollect.toml) has the same names; options of a verb are in a section with the verb's
 // name.
-#ifndef RECOLLECT_CLI_COMMON_FLAGS_H_
-#define RECOLLECT_CLI_COMMON_FLAGS_H_
+#pragma once
 
 #include <string>
 #include <type_traits>
@@ -81,5 +80,3 @@ absl::Status ChooseConnection(const CLI::App& app, int argc, const char* const* 
                               Options& options);
 
 }  // namespace recollect::cli
-
-#endif  // RECOLLECT_CLI_COMMON_FLAGS_H_

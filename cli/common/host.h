@@ -1,6 +1,5 @@
 // Model, store and engine of this process, which `serve` serves and the embedded command line uses.
-#ifndef RECOLLECT_CLI_COMMON_HOST_H_
-#define RECOLLECT_CLI_COMMON_HOST_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -47,5 +46,3 @@ struct Host {
 absl::StatusOr<Host> CreateHost(const HostOptions& options);
 
 }  // namespace recollect::cli
-
-#endif  // RECOLLECT_CLI_COMMON_HOST_H_

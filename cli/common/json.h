@@ -2,8 +2,7 @@
 // which the proto declares them. A field that is not set is left out; a field without presence is
 // always there. Enum values are short: TIER_STATES is "states"; 0 and values that the proto does
 // not know are "unknown".
-#ifndef RECOLLECT_CLI_COMMON_JSON_H_
-#define RECOLLECT_CLI_COMMON_JSON_H_
+#pragma once
 
 #include "absl/status/status.h"
 #include "client/client.h"
@@ -35,5 +34,3 @@ void PrintJson(const Json& json);
 void PrintTable(const Json& json);
 
 }  // namespace recollect::cli
-
-#endif  // RECOLLECT_CLI_COMMON_JSON_H_

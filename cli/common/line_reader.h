@@ -1,6 +1,5 @@
 // Reads lines that a person types, with editing and a history (libedit), or lines of a file.
-#ifndef RECOLLECT_CLI_COMMON_LINE_READER_H_
-#define RECOLLECT_CLI_COMMON_LINE_READER_H_
+#pragma once
 
 #include <atomic>
 #include <optional>
@@ -32,5 +31,3 @@ class LineReader {
 };
 
 }  // namespace recollect::cli
-
-#endif  // RECOLLECT_CLI_COMMON_LINE_READER_H_

@@ -1,6 +1,5 @@
 // Addresses on which a server is told to listen.
-#ifndef RECOLLECT_CLI_COMMON_LISTEN_H_
-#define RECOLLECT_CLI_COMMON_LISTEN_H_
+#pragma once
 
 #include <string>
 
@@ -19,5 +18,3 @@ absl::Status CheckListen(absl::string_view flag, const std::string& listen);
 absl::StatusOr<bool> IsLoopback(absl::string_view flag, const std::string& listen);
 
 }  // namespace recollect::cli
-
-#endif  // RECOLLECT_CLI_COMMON_LISTEN_H_

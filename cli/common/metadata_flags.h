@@ -3,8 +3,7 @@
 // any other is a string as it stands.
 //
 //   FilterFromFlags("--where", {"year>=2024", "lang!=de"})  // {"type":"and","filters":[…]}
-#ifndef RECOLLECT_CLI_COMMON_METADATA_FLAGS_H_
-#define RECOLLECT_CLI_COMMON_METADATA_FLAGS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -31,5 +30,3 @@ absl::StatusOr<std::string> FilterFromFlags(const std::string& flag,
                                             const std::vector<std::string>& conditions);
 
 }  // namespace recollect::cli
-
-#endif  // RECOLLECT_CLI_COMMON_METADATA_FLAGS_H_

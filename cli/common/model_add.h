@@ -1,6 +1,5 @@
 // Brings a pretrained model into the folder of models.
-#ifndef RECOLLECT_CLI_COMMON_MODEL_ADD_H_
-#define RECOLLECT_CLI_COMMON_MODEL_ADD_H_
+#pragma once
 
 #include <string>
 
@@ -25,5 +24,3 @@ struct ModelAddOptions {
 absl::Status AddModelFiles(const ModelAddOptions& options);
 
 }  // namespace recollect::cli
-
-#endif  // RECOLLECT_CLI_COMMON_MODEL_ADD_H_

@@ -1,7 +1,6 @@
 // Finds models by name or path: those that come with the program, and those that `recollect model
 // add` has brought.
-#ifndef RECOLLECT_CLI_COMMON_MODELS_H_
-#define RECOLLECT_CLI_COMMON_MODELS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -48,5 +47,3 @@ std::string FindShipped(const std::string& name);
 const CatalogModel* FindInCatalog(const std::string& name);
 
 }  // namespace recollect::cli
-
-#endif  // RECOLLECT_CLI_COMMON_MODELS_H_

@@ -1,6 +1,5 @@
 // The values of the common options, and input that several verbs read.
-#ifndef RECOLLECT_CLI_COMMON_OPTIONS_H_
-#define RECOLLECT_CLI_COMMON_OPTIONS_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -49,5 +48,3 @@ absl::StatusOr<std::string> ReadTlsCa(const Options& options);
 absl::StatusOr<std::string> ReadInput(const std::string& path);
 
 }  // namespace recollect::cli
-
-#endif  // RECOLLECT_CLI_COMMON_OPTIONS_H_

@@ -1,6 +1,5 @@
 // Passages that an answer was given, as people read them: whole sentences, neighbours as one.
-#ifndef RECOLLECT_CLI_COMMON_PASSAGES_H_
-#define RECOLLECT_CLI_COMMON_PASSAGES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -44,5 +43,3 @@ void PrintPassages(client::Client& client,
                    std::FILE* out);
 
 }  // namespace recollect::cli
-
-#endif  // RECOLLECT_CLI_COMMON_PASSAGES_H_

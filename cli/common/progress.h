@@ -1,6 +1,5 @@
 // A progress bar on standard error if that is a terminal; otherwise nothing.
-#ifndef RECOLLECT_CLI_COMMON_PROGRESS_H_
-#define RECOLLECT_CLI_COMMON_PROGRESS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -40,5 +39,3 @@ std::string FormatProgress(const std::string& label, int64_t done, int64_t total
                            const std::string& note, absl::Duration elapsed, int64_t begun = 0);
 
 }  // namespace recollect::cli
-
-#endif  // RECOLLECT_CLI_COMMON_PROGRESS_H_

@@ -1,6 +1,5 @@
 // Prints retrieved chunks for people.
-#ifndef RECOLLECT_CLI_COMMON_RETRIEVALS_H_
-#define RECOLLECT_CLI_COMMON_RETRIEVALS_H_
+#pragma once
 
 #include <cstdio>
 
@@ -16,5 +15,3 @@ void PrintRetrievals(client::Client& client,
                      std::FILE* out);
 
 }  // namespace recollect::cli
-
-#endif  // RECOLLECT_CLI_COMMON_RETRIEVALS_H_

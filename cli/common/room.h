@@ -1,6 +1,5 @@
 // Estimates whether a server has room for a document, before hours are spent on reading it.
-#ifndef RECOLLECT_CLI_COMMON_ROOM_H_
-#define RECOLLECT_CLI_COMMON_ROOM_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -33,5 +32,3 @@ absl::Status CheckRoom(const std::string& what, const v1::Stats& stats, const Ro
                        const Room& whole);
 
 }  // namespace recollect::cli
-
-#endif  // RECOLLECT_CLI_COMMON_ROOM_H_

@@ -1,6 +1,5 @@
 // Options of the verbs that run a session or ingest a prefix: pattern, mounts, prompt and answer.
-#ifndef RECOLLECT_CLI_COMMON_SESSION_OPTIONS_H_
-#define RECOLLECT_CLI_COMMON_SESSION_OPTIONS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -44,5 +43,3 @@ void RequirePrompt(const CLI::App& verb, const std::string& flag);
 absl::StatusOr<v1::Prompt> ToPrompt(const PromptFlags& flags);
 
 }  // namespace recollect::cli
-
-#endif  // RECOLLECT_CLI_COMMON_SESSION_OPTIONS_H_

@@ -1,6 +1,5 @@
 // Checks that text is UTF-8, and says of other text what it looks like and how to convert it.
-#ifndef RECOLLECT_CLI_COMMON_TEXT_ENCODING_H_
-#define RECOLLECT_CLI_COMMON_TEXT_ENCODING_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -29,5 +28,3 @@ class Utf8Check {
 };
 
 }  // namespace recollect::cli
-
-#endif  // RECOLLECT_CLI_COMMON_TEXT_ENCODING_H_

@@ -1,6 +1,5 @@
 // Input of an ingest: a file or standard input, read forward from any offset.
-#ifndef RECOLLECT_CLI_COMMON_TEXT_SOURCE_H_
-#define RECOLLECT_CLI_COMMON_TEXT_SOURCE_H_
+#pragma once
 
 #include <cstdint>
 #include <cstdio>
@@ -38,5 +37,3 @@ class TextSource {
 };
 
 }  // namespace recollect::cli
-
-#endif  // RECOLLECT_CLI_COMMON_TEXT_SOURCE_H_

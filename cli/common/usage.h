@@ -1,6 +1,5 @@
 // Explains a wrong command line, and handles `recollect help VERB`.
-#ifndef RECOLLECT_CLI_COMMON_USAGE_H_
-#define RECOLLECT_CLI_COMMON_USAGE_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -27,5 +26,3 @@ absl::StatusOr<std::vector<std::string>> Arguments(const CLI::App& app, int argc
                                                    const char* const* argv);
 
 }  // namespace recollect::cli
-
-#endif  // RECOLLECT_CLI_COMMON_USAGE_H_

@@ -1,7 +1,6 @@
 // The verbs of `recollect`. Each function adds a verb's options, and sets `command.run` if the verb
 // is chosen.
-#ifndef RECOLLECT_CLI_VERBS_VERBS_H_
-#define RECOLLECT_CLI_VERBS_VERBS_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -75,5 +74,3 @@ void AddStats(CLI::App& app, Command& command);
 void AddBench(CLI::App& app, Command& command);
 
 }  // namespace recollect::cli
-
-#endif  // RECOLLECT_CLI_VERBS_VERBS_H_

@@ -9,8 +9,7 @@
 // A backend gives each row the same bits whatever other rows are in the step. Tokens may differ
 // between backends as far as their roundings do. All backends store one format: documents and
 // states written with one backend can be used with another.
-#ifndef RECOLLECT_ENGINE_BACKEND_BACKEND_H_
-#define RECOLLECT_ENGINE_BACKEND_BACKEND_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -148,5 +147,3 @@ class Backend {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_BACKEND_BACKEND_H_

@@ -1,7 +1,6 @@
 // Loads a model and the device on which it computes, given by name. It is a library of its own,
 // recollect::devices, so that linking the engine alone needs no CUDA.
-#ifndef RECOLLECT_ENGINE_BACKEND_DEVICES_H_
-#define RECOLLECT_ENGINE_BACKEND_DEVICES_H_
+#pragma once
 
 #include <memory>
 #include <optional>
@@ -37,5 +36,3 @@ absl::StatusOr<LoadedModel> LoadModelOn(const std::shared_ptr<kernels::Device>& 
                                         int threads = 0, const std::string& chat_template = "");
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_BACKEND_DEVICES_H_

@@ -4,8 +4,7 @@
 // own summation order: one device gives the same bits in any batch, but tokens may differ between
 // devices because their roundings do. The search is exact, except for keys with lists
 // (landmark_lists.h), of which a part is scored.
-#ifndef RECOLLECT_ENGINE_BACKEND_LANDMARK_INDEX_H_
-#define RECOLLECT_ENGINE_BACKEND_LANDMARK_INDEX_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -94,5 +93,3 @@ class LandmarkIndex {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_BACKEND_LANDMARK_INDEX_H_

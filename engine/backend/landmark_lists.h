@@ -3,8 +3,7 @@
 // What it finds is a part of what an exact search finds, with the same scores.
 //
 // Lists are made once for a document (ListMaker) and kept in the store in the form of EncodeLists.
-#ifndef RECOLLECT_ENGINE_BACKEND_LANDMARK_LISTS_H_
-#define RECOLLECT_ENGINE_BACKEND_LANDMARK_LISTS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -59,5 +58,3 @@ class ListMaker {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_BACKEND_LANDMARK_LISTS_H_

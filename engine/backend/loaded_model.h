@@ -1,6 +1,5 @@
 // The argument of Engine::Create: a model, and where the engine's two kinds of work run.
-#ifndef RECOLLECT_ENGINE_BACKEND_LOADED_MODEL_H_
-#define RECOLLECT_ENGINE_BACKEND_LOADED_MODEL_H_
+#pragma once
 
 #include <memory>
 
@@ -24,5 +23,3 @@ struct LoadedModel {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_BACKEND_LOADED_MODEL_H_

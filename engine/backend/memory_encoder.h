@@ -1,8 +1,7 @@
 // The computation of ingest: lower layers and chunk encoder over a document, block after block. A
 // family without landmarks makes no chunks: all its layers are lower layers, and their state at the
 // end is kept. Made by Backend::NewEncoder.
-#ifndef RECOLLECT_ENGINE_BACKEND_MEMORY_ENCODER_H_
-#define RECOLLECT_ENGINE_BACKEND_MEMORY_ENCODER_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -71,5 +70,3 @@ class MemoryEncoder {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_BACKEND_MEMORY_ENCODER_H_

@@ -1,6 +1,5 @@
 // The input of a backend: consecutive rows of one sequence that run through the model together.
-#ifndef RECOLLECT_ENGINE_BACKEND_ROWS_H_
-#define RECOLLECT_ENGINE_BACKEND_ROWS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -86,5 +85,3 @@ struct PieceRows {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_BACKEND_ROWS_H_

@@ -1,8 +1,7 @@
 // A request's sampling settings for the choice of its next token (kernels/sample/sample.h). The
 // choice is a pure function of the logits, the settings and the token's number within its request:
 // the rest of the batch cannot change it.
-#ifndef RECOLLECT_ENGINE_BACKEND_SAMPLER_H_
-#define RECOLLECT_ENGINE_BACKEND_SAMPLER_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -34,5 +33,3 @@ void PenalizeRepetition(const Sampling& sampling, std::span<const int32_t> gener
                         std::span<float> logits);
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_BACKEND_SAMPLER_H_

@@ -2,8 +2,7 @@
 // a dense part: what engine/session/sparse_keys.h and hybrid_keys.h do in RAM where there is no
 // device. Hits and scores of the sparse part are the CPU's to the bit; a dense part is summed in
 // the device's own order, like landmark keys (engine/backend/landmark_index.h).
-#ifndef RECOLLECT_ENGINE_BACKEND_SPARSE_INDEX_H_
-#define RECOLLECT_ENGINE_BACKEND_SPARSE_INDEX_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -60,5 +59,3 @@ class SparseIndex {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_BACKEND_SPARSE_INDEX_H_

@@ -1,7 +1,6 @@
 // Goes on from the end of a published document: what was made of it is copied into the ingest of
 // the longer one, and the little that more text may change is read again.
-#ifndef RECOLLECT_ENGINE_INGEST_APPEND_H_
-#define RECOLLECT_ENGINE_INGEST_APPEND_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -63,5 +62,3 @@ class AppendStream final : public IngestStream, public std::enable_shared_from_t
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_INGEST_APPEND_H_

@@ -1,6 +1,5 @@
 // The streams that the registry of ingests gives to callers, in front of an ingest's own.
-#ifndef RECOLLECT_ENGINE_INGEST_HELD_STREAMS_H_
-#define RECOLLECT_ENGINE_INGEST_HELD_STREAMS_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -25,5 +24,3 @@ std::unique_ptr<IngestStream> HoldStream(std::shared_ptr<IngestStream> stream,
                                          LatePlace late = {});
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_INGEST_HELD_STREAMS_H_

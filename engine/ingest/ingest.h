@@ -3,8 +3,7 @@
 // committed on the ingest thread again. The three overlap. The ingest thread itself cuts a document
 // that is kept as text into blocks: such an ingest waits for no step of the layers, and no step
 // waits for it.
-#ifndef RECOLLECT_ENGINE_INGEST_INGEST_H_
-#define RECOLLECT_ENGINE_INGEST_INGEST_H_
+#pragma once
 
 #include <chrono>
 #include <cstdint>
@@ -129,5 +128,3 @@ class IngestJob final : public IngestStream,
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_INGEST_INGEST_H_

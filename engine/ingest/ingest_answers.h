@@ -1,6 +1,5 @@
 // Keeps what an ingest owes its caller, and how far the ingest is.
-#ifndef RECOLLECT_ENGINE_INGEST_INGEST_ANSWERS_H_
-#define RECOLLECT_ENGINE_INGEST_INGEST_ANSWERS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -67,5 +66,3 @@ void Refuse(Executor& thread, Done done, const absl::Status& error) {
 }
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_INGEST_INGEST_ANSWERS_H_

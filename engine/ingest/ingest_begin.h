@@ -1,6 +1,5 @@
 // Begins the store's record of an ingest, or finds the one to go on with.
-#ifndef RECOLLECT_ENGINE_INGEST_INGEST_BEGIN_H_
-#define RECOLLECT_ENGINE_INGEST_INGEST_BEGIN_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -44,5 +43,3 @@ absl::Status CheckComparable(const IngestContext& context, const store::Document
                              const model::LocalPatterns& pattern);
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_INGEST_INGEST_BEGIN_H_

@@ -1,6 +1,5 @@
 // Gathers what an ingest has encoded, and writes it to the store with the state to resume from.
-#ifndef RECOLLECT_ENGINE_INGEST_INGEST_COMMIT_H_
-#define RECOLLECT_ENGINE_INGEST_INGEST_COMMIT_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -79,5 +78,3 @@ class CommitWriter {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_INGEST_INGEST_COMMIT_H_

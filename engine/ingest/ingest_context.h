@@ -1,6 +1,5 @@
 // Declares what all ingests of an engine share.
-#ifndef RECOLLECT_ENGINE_INGEST_INGEST_CONTEXT_H_
-#define RECOLLECT_ENGINE_INGEST_INGEST_CONTEXT_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -38,5 +37,3 @@ struct IngestContext {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_INGEST_INGEST_CONTEXT_H_

@@ -1,7 +1,6 @@
 // Cuts a document's tokens into slices of whole blocks, and makes of each block the record of a
 // chunk.
-#ifndef RECOLLECT_ENGINE_INGEST_INGEST_ENCODE_H_
-#define RECOLLECT_ENGINE_INGEST_INGEST_ENCODE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -91,5 +90,3 @@ class SliceEncoder {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_INGEST_INGEST_ENCODE_H_

@@ -1,6 +1,5 @@
 // Turns a document's input into decided tokens, and holds the tokens that wait to be encoded.
-#ifndef RECOLLECT_ENGINE_INGEST_INGEST_INPUT_H_
-#define RECOLLECT_ENGINE_INGEST_INGEST_INPUT_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -113,5 +112,3 @@ class TokenQueue {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_INGEST_INGEST_INPUT_H_

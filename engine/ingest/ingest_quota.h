@@ -1,6 +1,5 @@
 // The quota that an account has left for an ingest.
-#ifndef RECOLLECT_ENGINE_INGEST_INGEST_QUOTA_H_
-#define RECOLLECT_ENGINE_INGEST_INGEST_QUOTA_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -28,5 +27,3 @@ absl::StatusOr<IngestQuota> CheckQuota(std::shared_ptr<access::Account> account,
                                        const std::vector<std::string>& open, const std::string& id);
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_INGEST_INGEST_QUOTA_H_

@@ -1,7 +1,6 @@
 // The running ingests, at most one for each id, from the start of the stream to the last work that
 // threads do for it.
-#ifndef RECOLLECT_ENGINE_INGEST_INGEST_REGISTRY_H_
-#define RECOLLECT_ENGINE_INGEST_INGEST_REGISTRY_H_
+#pragma once
 
 #include <condition_variable>
 #include <functional>
@@ -122,5 +121,3 @@ class IngestRegistry : public std::enable_shared_from_this<IngestRegistry> {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_INGEST_INGEST_REGISTRY_H_

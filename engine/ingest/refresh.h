@@ -1,7 +1,6 @@
 // Reads a document again under the engine's model: its text goes from the store into an ingest,
 // whose result replaces it.
-#ifndef RECOLLECT_ENGINE_INGEST_REFRESH_H_
-#define RECOLLECT_ENGINE_INGEST_REFRESH_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -52,5 +51,3 @@ class Refresh final : public RequestHandle, public std::enable_shared_from_this<
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_INGEST_REFRESH_H_

@@ -1,7 +1,6 @@
 // A stream for a document that is already published: the input is compared with the stored
 // document, and nothing is written, but for metadata that comes with an input which is the same.
-#ifndef RECOLLECT_ENGINE_INGEST_REINGEST_H_
-#define RECOLLECT_ENGINE_INGEST_REINGEST_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -65,5 +64,3 @@ class ReingestCheck final : public IngestStream,
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_INGEST_REINGEST_H_

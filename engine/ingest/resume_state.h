@@ -1,8 +1,7 @@
 // The state from which a memory ingest resumes after a commit: the lower layers' state at a block's
 // end, and tokens that were decided but not yet encoded. The store keeps it as opaque bytes. And
 // the place from which an append goes on.
-#ifndef RECOLLECT_ENGINE_INGEST_RESUME_STATE_H_
-#define RECOLLECT_ENGINE_INGEST_RESUME_STATE_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -45,5 +44,3 @@ absl::StatusOr<AppendPoint> DecodeAppendPoint(std::string_view bytes,
                                               const store::DocumentInfo& document);
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_INGEST_RESUME_STATE_H_

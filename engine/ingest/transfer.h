@@ -1,7 +1,6 @@
 // Documents to and from files of their own (store/document_transfer.h), for the model that the
 // engine has.
-#ifndef RECOLLECT_ENGINE_INGEST_TRANSFER_H_
-#define RECOLLECT_ENGINE_INGEST_TRANSFER_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -28,5 +27,3 @@ std::unique_ptr<ImportStream> BeginImport(const model::Model& model, store::Inge
                                           IngestRegistry::ImportPlace place);
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_INGEST_TRANSFER_H_

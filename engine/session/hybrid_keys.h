@@ -6,8 +6,7 @@
 //                    weight of the row · weight of the term
 // Weights of rows are kept in 8 bits: round(255 w / m) with the scale m / 255, m being the largest
 // of the block, so that each differs by at most m / 510 from the encoder's weight.
-#ifndef RECOLLECT_ENGINE_SESSION_HYBRID_KEYS_H_
-#define RECOLLECT_ENGINE_SESSION_HYBRID_KEYS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -85,5 +84,3 @@ absl::StatusOr<std::vector<kernels::ScoredCandidate>> SearchHybrid(
     int n);
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_SESSION_HYBRID_KEYS_H_

@@ -1,6 +1,5 @@
 // Holds what the searches of keys that depend on words share (sparse_keys.cc, hybrid_keys.cc).
-#ifndef RECOLLECT_ENGINE_SESSION_KEY_SEARCH_H_
-#define RECOLLECT_ENGINE_SESSION_KEY_SEARCH_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -37,5 +36,3 @@ absl::StatusOr<std::vector<kernels::ScoredCandidate>> SearchOnDevice(
 }
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_SESSION_KEY_SEARCH_H_

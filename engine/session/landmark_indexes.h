@@ -1,8 +1,7 @@
 // Makes lists (engine/backend/landmark_lists.h) for the landmark keys of large documents, in the
 // background, and keeps them in the store: for what is there when the engine starts, and for what
 // is published or mounted later without any. Until a document has its lists it is searched exactly.
-#ifndef RECOLLECT_ENGINE_SESSION_LANDMARK_INDEXES_H_
-#define RECOLLECT_ENGINE_SESSION_LANDMARK_INDEXES_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -56,5 +55,3 @@ class LandmarkIndexes {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_SESSION_LANDMARK_INDEXES_H_

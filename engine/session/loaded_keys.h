@@ -1,6 +1,5 @@
 // Holds the keys of one document in use (engine/session/mounts.h), read once for all its readers.
-#ifndef RECOLLECT_ENGINE_SESSION_LOADED_KEYS_H_
-#define RECOLLECT_ENGINE_SESSION_LOADED_KEYS_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -52,5 +51,3 @@ class LoadedKeys {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_SESSION_LOADED_KEYS_H_

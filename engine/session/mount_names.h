@@ -2,8 +2,7 @@
 //
 //   ExpandMounts(store, {.mounts = {"minutes", "notes/*"}})
 //   // {"minutes", "notes/april", "notes/may"}
-#ifndef RECOLLECT_ENGINE_SESSION_MOUNT_NAMES_H_
-#define RECOLLECT_ENGINE_SESSION_MOUNT_NAMES_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -36,5 +35,3 @@ absl::Status MountThoseThere(store::Catalog& store, const SessionOptions& asked,
                              const std::function<absl::Status()>& mount);
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_SESSION_MOUNT_NAMES_H_

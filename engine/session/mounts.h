@@ -4,8 +4,7 @@
 // Keys stay loaded after the last unmount while the budget has room, so that mounting again costs
 // nothing; keys of mounted documents are never dropped. A removed document cannot be mounted any
 // more; its space is freed with the last pin.
-#ifndef RECOLLECT_ENGINE_SESSION_MOUNTS_H_
-#define RECOLLECT_ENGINE_SESSION_MOUNTS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -146,5 +145,3 @@ class Mounts : public std::enable_shared_from_this<Mounts> {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_SESSION_MOUNTS_H_

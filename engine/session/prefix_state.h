@@ -3,8 +3,7 @@
 //
 // The parts are one stream of sections, each after its length (u64, little-endian): the head of the
 // state, then each layer. Only one section at a time is in memory besides the encoder's state.
-#ifndef RECOLLECT_ENGINE_SESSION_PREFIX_STATE_H_
-#define RECOLLECT_ENGINE_SESSION_PREFIX_STATE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -38,5 +37,3 @@ absl::StatusOr<model::LocalState> RestoreState(const model::Model& model,
                                                StateCharge& charge);
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_SESSION_PREFIX_STATE_H_

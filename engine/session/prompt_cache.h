@@ -2,8 +2,7 @@
 // the same tokens need not read those again: the next turn of a conversation, or another question
 // about the same text. Answers are the same with and without it, because rows have the same bits in
 // any split of a prompt (design 4).
-#ifndef RECOLLECT_ENGINE_SESSION_PROMPT_CACHE_H_
-#define RECOLLECT_ENGINE_SESSION_PROMPT_CACHE_H_
+#pragma once
 
 #include <cstdint>
 #include <list>
@@ -68,5 +67,3 @@ class PromptCache {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_SESSION_PROMPT_CACHE_H_

@@ -1,6 +1,5 @@
 // Finds out that an answer goes round in circles, as greedy answers of small models do.
-#ifndef RECOLLECT_ENGINE_SESSION_REPETITION_H_
-#define RECOLLECT_ENGINE_SESSION_REPETITION_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -30,5 +29,3 @@ class Repetition {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_SESSION_REPETITION_H_

@@ -14,8 +14,7 @@
 // all later rows read the blocks that are found. Such rows that have run before, without blocks or
 // with those of an earlier flush, run again, so that the answer is the same as to the whole
 // sequence as one prompt.
-#ifndef RECOLLECT_ENGINE_SESSION_SESSION_H_
-#define RECOLLECT_ENGINE_SESSION_SESSION_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -225,5 +224,3 @@ class Session {
 using SessionLease = std::unique_ptr<Session, std::function<void(Session*)>>;
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_SESSION_SESSION_H_

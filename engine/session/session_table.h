@@ -1,6 +1,5 @@
 // The open sessions by id. The table knows which a request uses, and which have been idle too long.
-#ifndef RECOLLECT_ENGINE_SESSION_SESSION_TABLE_H_
-#define RECOLLECT_ENGINE_SESSION_SESSION_TABLE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -67,5 +66,3 @@ class SessionTable {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_SESSION_SESSION_TABLE_H_

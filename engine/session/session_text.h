@@ -1,8 +1,7 @@
 // The text that is kept of what was read and generated: prompts as they were sent, without passages
 // and control tokens, and what was generated after them. A conversation is kept as its turns
 // (base/turns_text.h).
-#ifndef RECOLLECT_ENGINE_SESSION_SESSION_TEXT_H_
-#define RECOLLECT_ENGINE_SESSION_SESSION_TEXT_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -43,5 +42,3 @@ class SessionText {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_SESSION_SESSION_TEXT_H_

@@ -11,8 +11,7 @@
 //   const SparseKeys* mounted[] = {&keys};
 //   ASSIGN_OR_RETURN(const auto best, SearchSparse(&pool, mounted, SparseQuery(words, question),
 //   8));
-#ifndef RECOLLECT_ENGINE_SESSION_SPARSE_KEYS_H_
-#define RECOLLECT_ENGINE_SESSION_SPARSE_KEYS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -79,5 +78,3 @@ std::vector<std::vector<kernels::ScoredCandidate>> SearchSparseAll(
     std::span<const std::vector<kernels::SparseTerm>> queries, int n);
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_SESSION_SPARSE_KEYS_H_

@@ -1,8 +1,7 @@
 // The budget, in bytes, of the local states of all sessions and of ingests of prefixes. With an
 // unbounded span a state grows with its sequence, and one request must not use up the machine's
 // memory.
-#ifndef RECOLLECT_ENGINE_SESSION_STATE_BUDGET_H_
-#define RECOLLECT_ENGINE_SESSION_STATE_BUDGET_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -93,5 +92,3 @@ class StateBudget {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_SESSION_STATE_BUDGET_H_

@@ -1,8 +1,7 @@
 // Makes the keys that depend on a document's words, when it is mounted: the tokens determine the
 // words of each block. Documents that are kept as text have no stored keys; documents that an
 // adapter has read have stored landmark keys.
-#ifndef RECOLLECT_ENGINE_SESSION_TEXT_KEYS_H_
-#define RECOLLECT_ENGINE_SESSION_TEXT_KEYS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -54,5 +53,3 @@ class TextKeys {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_SESSION_TEXT_KEYS_H_

@@ -1,7 +1,6 @@
 // Turns sampled tokens into text that may be shown: valid UTF-8 only, and nothing that may still
 // become a stop string.
-#ifndef RECOLLECT_ENGINE_SESSION_TEXT_STREAM_H_
-#define RECOLLECT_ENGINE_SESSION_TEXT_STREAM_H_
+#pragma once
 
 #include <string>
 #include <string_view>
@@ -36,5 +35,3 @@ class TextStream {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_SESSION_TEXT_STREAM_H_

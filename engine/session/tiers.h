@@ -1,8 +1,7 @@
 // The tiers that retrieved chunks come from: their memory K, V, else their chunk states in RAM,
 // else the store. A chunk has the same bits from every tier, because K, V are always the projection
 // of the same stored states.
-#ifndef RECOLLECT_ENGINE_SESSION_TIERS_H_
-#define RECOLLECT_ENGINE_SESSION_TIERS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -103,5 +102,3 @@ class ChunkTiers {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_SESSION_TIERS_H_

@@ -1,7 +1,6 @@
 // Decides whose turn it is: that of the steps of sessions, or that of the ingest beside them. Knows
 // neither clock nor threads.
-#ifndef RECOLLECT_ENGINE_STEP_INGEST_SHARE_H_
-#define RECOLLECT_ENGINE_STEP_INGEST_SHARE_H_
+#pragma once
 
 namespace recollect::engine {
 
@@ -37,5 +36,3 @@ class IngestShare {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_STEP_INGEST_SHARE_H_

@@ -1,8 +1,7 @@
 // Limits of requests that hold whatever the model: beyond them INVALID_ARGUMENT naming field, value
 // and limit, before a request takes a place. The proto comments state the same numbers. What a
 // model allows is stricter (step/prepare.h).
-#ifndef RECOLLECT_ENGINE_STEP_LIMITS_H_
-#define RECOLLECT_ENGINE_STEP_LIMITS_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -27,5 +26,3 @@ absl::Status CheckRequest(const RetrieveRequest& request);
 absl::Status CheckRequest(const EmbedRequest& request);
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_STEP_LIMITS_H_

@@ -1,7 +1,6 @@
 // Log probabilities from the logits of one row: log p_i = l_i - m - log Σ_j exp(l_j - m), with m
 // the largest logit. Sums in double, in the order of ids, so that all requests get the same bits.
-#ifndef RECOLLECT_ENGINE_STEP_LOG_SOFTMAX_H_
-#define RECOLLECT_ENGINE_STEP_LOG_SOFTMAX_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -30,5 +29,3 @@ class LogSoftmax {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_STEP_LOG_SOFTMAX_H_

@@ -5,8 +5,7 @@
 // The same conversation with the same documents has the same tokens in every call: each of its
 // questions keeps the blocks that were found for it. So a conversation's next turn begins with the
 // tokens of the turn before, and only its new tokens run (session/prompt_cache.h).
-#ifndef RECOLLECT_ENGINE_STEP_MAKE_PROMPT_H_
-#define RECOLLECT_ENGINE_STEP_MAKE_PROMPT_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -49,5 +48,3 @@ absl::StatusOr<MadePrompt> MakePrompt(const model::Model& model, const Prompt& p
                                       const PromptSource& source, int64_t answer_tokens);
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_STEP_MAKE_PROMPT_H_

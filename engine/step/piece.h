@@ -1,6 +1,5 @@
 // A piece: consecutive rows of one session that run through the model together, and their progress.
-#ifndef RECOLLECT_ENGINE_STEP_PIECE_H_
-#define RECOLLECT_ENGINE_STEP_PIECE_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -71,5 +70,3 @@ struct Piece : PlannedRows {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_STEP_PIECE_H_

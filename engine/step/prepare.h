@@ -1,7 +1,6 @@
 // Checks of callers' requests against the model, before they reach the scheduler; they have passed
 // step/limits.h. All return INVALID_ARGUMENT naming the field.
-#ifndef RECOLLECT_ENGINE_STEP_PREPARE_H_
-#define RECOLLECT_ENGINE_STEP_PREPARE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -49,5 +48,3 @@ absl::Status ValidateScore(const ScoreRequest& request, int64_t tokens);
 std::optional<int32_t> TokenBefore(const model::Model& model, const Session& session, bool is_text);
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_STEP_PREPARE_H_

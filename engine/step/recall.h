@@ -1,7 +1,6 @@
 // Recall through a memory adapter at the end of a prompt: the best blocks of the mounted documents,
 // their successors, and the weight of nothing (docs/llama.md, "Memory adapter").
-#ifndef RECOLLECT_ENGINE_STEP_RECALL_H_
-#define RECOLLECT_ENGINE_STEP_RECALL_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -44,5 +43,3 @@ Recalled WeighBlocks(std::span<const kernels::ScoredCandidate> found, float scor
                      absl::FunctionRef<bool(int64_t)> has_successor);
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_STEP_RECALL_H_

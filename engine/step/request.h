@@ -1,6 +1,5 @@
 // A request on one session, as the scheduler sees it: it plans pieces until it ends.
-#ifndef RECOLLECT_ENGINE_STEP_REQUEST_H_
-#define RECOLLECT_ENGINE_STEP_REQUEST_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -126,5 +125,3 @@ std::shared_ptr<Request> MakeEmbed(const model::Model& model, EmbedRequest reque
                                    Counters& counters);
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_STEP_REQUEST_H_

@@ -1,7 +1,6 @@
 // Retrieval at landmark positions (design 2.4): queries, exact top-n over the candidates of each
 // session, weights, and the list of chunks to fetch.
-#ifndef RECOLLECT_ENGINE_STEP_RETRIEVAL_H_
-#define RECOLLECT_ENGINE_STEP_RETRIEVAL_H_
+#pragma once
 
 #include <span>
 #include <vector>
@@ -71,5 +70,3 @@ class Retriever {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_STEP_RETRIEVAL_H_

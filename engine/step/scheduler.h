@@ -8,8 +8,7 @@
 // idle. So a stream never waits for more than one slice of prompts and about as long as an ordinary
 // step takes. On other backends a slice runs whole, and is short while any session decodes (128
 // tokens), so that its tokens do not arrive in bursts; a token of an ingest costs more in it.
-#ifndef RECOLLECT_ENGINE_STEP_SCHEDULER_H_
-#define RECOLLECT_ENGINE_STEP_SCHEDULER_H_
+#pragma once
 
 #include <atomic>
 #include <condition_variable>
@@ -149,5 +148,3 @@ class Scheduler {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_STEP_SCHEDULER_H_

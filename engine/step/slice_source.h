@@ -1,6 +1,5 @@
 // Declares what the scheduler runs beside the steps of sessions: long work, a slice at a time.
-#ifndef RECOLLECT_ENGINE_STEP_SLICE_SOURCE_H_
-#define RECOLLECT_ENGINE_STEP_SLICE_SOURCE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -20,5 +19,3 @@ class SliceSource {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_STEP_SLICE_SOURCE_H_

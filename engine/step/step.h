@@ -1,8 +1,7 @@
 // Runs a step: the pieces of many sessions go through the stages of the backend together. A piece
 // whose chunks are not resident is cut out at that group and continues in a later step, once they
 // have been read; the other pieces do not wait for it.
-#ifndef RECOLLECT_ENGINE_STEP_STEP_H_
-#define RECOLLECT_ENGINE_STEP_STEP_H_
+#pragma once
 
 #include <functional>
 #include <span>
@@ -59,5 +58,3 @@ class StepRunner {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_STEP_STEP_H_

@@ -1,7 +1,6 @@
 // Successors (docs/model-format.md, "Lexical keys and successors"): the chunk that follows a
 // retrieved one is relevant, too.
-#ifndef RECOLLECT_ENGINE_STEP_SUCCESSORS_H_
-#define RECOLLECT_ENGINE_STEP_SUCCESSORS_H_
+#pragma once
 
 #include <span>
 #include <vector>
@@ -19,5 +18,3 @@ void AddSuccessors(std::span<const KeyRun> runs, int n_ret, float bias,
                    std::vector<kernels::ScoredCandidate>& best);
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_STEP_SUCCESSORS_H_

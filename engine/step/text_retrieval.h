@@ -3,8 +3,7 @@
 //   const auto query = SparseQuery(*model.words(), tokens);
 //   ASSIGN_OR_RETURN(const auto blocks, RetrieveText(store, pool, session.mounts(), query, 8));
 //   store.ReadText(blocks[0].hit.owner, blocks[0].hit.text_begin, blocks[0].hit.text_end)
-#ifndef RECOLLECT_ENGINE_STEP_TEXT_RETRIEVAL_H_
-#define RECOLLECT_ENGINE_STEP_TEXT_RETRIEVAL_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -36,5 +35,3 @@ absl::StatusOr<std::vector<TextBlock>> RetrieveText(store::DocumentReader& store
                                                     int64_t k);
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_STEP_TEXT_RETRIEVAL_H_

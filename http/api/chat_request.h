@@ -1,6 +1,5 @@
 // Decodes requests of POST /v1/chat/completions.
-#ifndef RECOLLECT_HTTP_API_CHAT_REQUEST_H_
-#define RECOLLECT_HTTP_API_CHAT_REQUEST_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -21,5 +20,3 @@ absl::StatusOr<GenerationRequest> DecodeChat(const std::string& body, const Serv
                                              const access::Caller& caller);
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_API_CHAT_REQUEST_H_

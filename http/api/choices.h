@@ -1,7 +1,6 @@
 // The answer to a request for completions, shared by its choices: one JSON object, or a stream of
 // server-sent events. There is one choice for each prompt.
-#ifndef RECOLLECT_HTTP_API_CHOICES_H_
-#define RECOLLECT_HTTP_API_CHOICES_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -71,5 +70,3 @@ class Choices : public std::enable_shared_from_this<Choices> {
 };
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_API_CHOICES_H_

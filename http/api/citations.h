@@ -1,6 +1,5 @@
 // Collects what an answer came from: the blocks of mounted documents that it was given.
-#ifndef RECOLLECT_HTTP_API_CITATIONS_H_
-#define RECOLLECT_HTTP_API_CITATIONS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -40,5 +39,3 @@ class Citations {
 };
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_API_CITATIONS_H_

@@ -1,6 +1,5 @@
 // Encodes results of the engine as JSON.
-#ifndef RECOLLECT_HTTP_API_ENCODE_H_
-#define RECOLLECT_HTTP_API_ENCODE_H_
+#pragma once
 
 #include "engine/types.h"
 #include "nlohmann/json.hpp"
@@ -19,5 +18,3 @@ nlohmann::json Encode(const engine::Retrieval& retrieval);
 nlohmann::json EncodeDocument(const store::DocumentInfo& info);
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_API_ENCODE_H_

@@ -1,6 +1,5 @@
 // Takes fields out of a request's JSON object and checks their types.
-#ifndef RECOLLECT_HTTP_API_FIELDS_H_
-#define RECOLLECT_HTTP_API_FIELDS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -79,5 +78,3 @@ absl::Status Take(nlohmann::json& object, const char* name, const char* expected
 }
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_API_FIELDS_H_

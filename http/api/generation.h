@@ -1,7 +1,6 @@
 // Turns the engine's events into the JSON of one choice of an answer. Subclasses for completions
 // and chat define the format.
-#ifndef RECOLLECT_HTTP_API_GENERATION_H_
-#define RECOLLECT_HTTP_API_GENERATION_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -83,5 +82,3 @@ class Generation : public engine::GenerateEvents, public std::enable_shared_from
 };
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_API_GENERATION_H_

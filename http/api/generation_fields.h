@@ -1,7 +1,6 @@
 // Takes the fields that completions and chat share, as http/api/request_fields.h does for all
 // requests.
-#ifndef RECOLLECT_HTTP_API_GENERATION_FIELDS_H_
-#define RECOLLECT_HTTP_API_GENERATION_FIELDS_H_
+#pragma once
 
 #include <vector>
 
@@ -51,5 +50,3 @@ absl::Status RefuseUnbuilt(nlohmann::json& object, const char* name,
 absl::Status TakeIgnored(nlohmann::json& object);
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_API_GENERATION_FIELDS_H_

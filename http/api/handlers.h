@@ -1,8 +1,7 @@
 // Names what answers the requests of each route (http/api/routes.cc), now or later, also from other
 // threads. An error that a handler returns is the answer, and is for its caller to send. Handlers
 // of streams are for routes that take a stream.
-#ifndef RECOLLECT_HTTP_API_HANDLERS_H_
-#define RECOLLECT_HTTP_API_HANDLERS_H_
+#pragma once
 
 #include <memory>
 
@@ -39,5 +38,3 @@ Handler Metrics;  // everything that is measured (docs/metrics.md)
 Handler OpenApi;
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_API_HANDLERS_H_

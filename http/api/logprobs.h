@@ -1,7 +1,6 @@
 // Log probabilities of tokens, as OpenAI's API writes them: in completions and, differently, in
 // chat.
-#ifndef RECOLLECT_HTTP_API_LOGPROBS_H_
-#define RECOLLECT_HTTP_API_LOGPROBS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -50,5 +49,3 @@ class Logprobs {
 };
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_API_LOGPROBS_H_

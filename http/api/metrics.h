@@ -1,6 +1,5 @@
 // Metrics as GET /metrics writes them.
-#ifndef RECOLLECT_HTTP_API_METRICS_H_
-#define RECOLLECT_HTTP_API_METRICS_H_
+#pragma once
 
 #include <string>
 
@@ -12,5 +11,3 @@ namespace recollect::http {
 std::string ToText(const MetricFamilies& families);
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_API_METRICS_H_

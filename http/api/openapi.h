@@ -2,8 +2,7 @@
 // written by hand in the files of http/api, which together are one object:
 // http/api/description/openapi.json has what all paths share, the others paths and schemas of one
 // subject each. Only the engine's statistics come from their table (engine/stats.h).
-#ifndef RECOLLECT_HTTP_API_OPENAPI_H_
-#define RECOLLECT_HTTP_API_OPENAPI_H_
+#pragma once
 
 #include <span>
 
@@ -20,5 +19,3 @@ std::span<const EmbeddedFile> ApiFiles();
 const nlohmann::ordered_json& ApiDescription();
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_API_OPENAPI_H_

@@ -1,7 +1,6 @@
 // A part of a document that is published already, which is sent again: it is compared with the text
 // that is there. engine::IngestStream compares from the beginning only.
-#ifndef RECOLLECT_HTTP_API_PUBLISHED_PART_H_
-#define RECOLLECT_HTTP_API_PUBLISHED_PART_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -20,5 +19,3 @@ std::unique_ptr<engine::IngestStream> ComparePart(engine::Engine& engine,
                                                   const std::optional<std::string>& metadata);
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_API_PUBLISHED_PART_H_

@@ -1,6 +1,5 @@
 // The parameters behind '?' of a request's path, each with its type checked.
-#ifndef RECOLLECT_HTTP_API_QUERY_H_
-#define RECOLLECT_HTTP_API_QUERY_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -31,5 +30,3 @@ absl::Status NamedAsInQuery(const absl::Status& status);
 absl::Status RefuseOthers(const Query& query);
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_API_QUERY_H_

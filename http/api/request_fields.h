@@ -1,8 +1,7 @@
 // Takes the fields that requests of several endpoints share. Each function removes its fields from
 // the object, so that fields left at the end are unknown (RefuseRest). INVALID_ARGUMENT names the
 // field; values are checked by the engine.
-#ifndef RECOLLECT_HTTP_API_REQUEST_FIELDS_H_
-#define RECOLLECT_HTTP_API_REQUEST_FIELDS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -42,5 +41,3 @@ absl::Status TakeSession(nlohmann::json& object, const access::Caller& caller,
 absl::Status RefuseRest(const nlohmann::json& object);
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_API_REQUEST_FIELDS_H_

@@ -1,7 +1,6 @@
 // Which handler answers what. A route's path has at most one {}, which stands for one segment and
 // is decoded ("a%2Fb" is one).
-#ifndef RECOLLECT_HTTP_API_ROUTES_H_
-#define RECOLLECT_HTTP_API_ROUTES_H_
+#pragma once
 
 #include <span>
 
@@ -24,5 +23,3 @@ struct Route {
 std::span<const Route> Routes();
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_API_ROUTES_H_

@@ -1,6 +1,5 @@
 // The state that all requests of one HTTP server share.
-#ifndef RECOLLECT_HTTP_API_RUNTIME_H_
-#define RECOLLECT_HTTP_API_RUNTIME_H_
+#pragma once
 
 #include <atomic>
 #include <condition_variable>
@@ -72,5 +71,3 @@ class Runtime final : public Site {
 };
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_API_RUNTIME_H_

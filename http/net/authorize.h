@@ -1,8 +1,7 @@
 // Authorizes requests by their heads alone, for ServerOptions::authorize.
 //
 //   options.authorize = [&](const Request& request) { return Authorize(*guard, request); };
-#ifndef RECOLLECT_HTTP_NET_AUTHORIZE_H_
-#define RECOLLECT_HTTP_NET_AUTHORIZE_H_
+#pragma once
 
 #include "absl/status/statusor.h"
 #include "access/caller.h"
@@ -27,5 +26,3 @@ bool IsHealth(const Request& request);
 absl::StatusOr<access::Caller> Authorize(const access::Guard& guard, const Request& request);
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_NET_AUTHORIZE_H_

@@ -4,8 +4,7 @@
 // length takes bounded memory.
 //
 //   request.stream->Read([…](absl::StatusOr<std::string> piece) { … });
-#ifndef RECOLLECT_HTTP_NET_BODY_H_
-#define RECOLLECT_HTTP_NET_BODY_H_
+#pragma once
 
 #include <atomic>
 #include <deque>
@@ -64,5 +63,3 @@ class Body {
 };
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_NET_BODY_H_

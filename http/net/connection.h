@@ -1,7 +1,6 @@
 // An HTTP connection: reads requests one after another, passes each to its route and sends the
 // answer. Only this file, connection*.cc and head.* use Boost.Beast.
-#ifndef RECOLLECT_HTTP_NET_CONNECTION_H_
-#define RECOLLECT_HTTP_NET_CONNECTION_H_
+#pragma once
 
 // Boost 1.74 uses std::exchange without it.
 #include <utility>
@@ -123,5 +122,3 @@ class Connection : public std::enable_shared_from_this<Connection> {
 };
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_NET_CONNECTION_H_

@@ -1,8 +1,7 @@
 // Cross-origin resource sharing, CORS (the Fetch standard): which pages of other sites may use the
 // server from a browser. A browser sends a page's origin with its requests, and gives the page an
 // answer only if the answer names that origin.
-#ifndef RECOLLECT_HTTP_NET_CORS_H_
-#define RECOLLECT_HTTP_NET_CORS_H_
+#pragma once
 
 #include <optional>
 #include <set>
@@ -39,5 +38,3 @@ class Cors {
 };
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_NET_CORS_H_

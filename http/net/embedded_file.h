@@ -1,6 +1,5 @@
 // A file that cmake/EmbedFiles.cmake compiles into the binary.
-#ifndef RECOLLECT_HTTP_NET_EMBEDDED_FILE_H_
-#define RECOLLECT_HTTP_NET_EMBEDDED_FILE_H_
+#pragma once
 
 #include <string_view>
 
@@ -13,5 +12,3 @@ struct EmbeddedFile {
 };
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_NET_EMBEDDED_FILE_H_

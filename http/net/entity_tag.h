@@ -1,6 +1,5 @@
 // Entity tags of RFC 9110, 8.8.3: whether a client has a copy already, or means this very one.
-#ifndef RECOLLECT_HTTP_NET_ENTITY_TAG_H_
-#define RECOLLECT_HTTP_NET_ENTITY_TAG_H_
+#pragma once
 
 #include "absl/strings/string_view.h"
 
@@ -14,5 +13,3 @@ enum class TagComparison { kWeak, kStrong };
 bool NamesTag(absl::string_view header, absl::string_view tag, TagComparison comparison);
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_NET_ENTITY_TAG_H_

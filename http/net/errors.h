@@ -1,6 +1,5 @@
 // Errors as OpenAI's API words them: {"error": {"message", "type", "param", "code"}}.
-#ifndef RECOLLECT_HTTP_NET_ERRORS_H_
-#define RECOLLECT_HTTP_NET_ERRORS_H_
+#pragma once
 
 #include <string>
 
@@ -19,5 +18,3 @@ void SendError(Answer& answer, const absl::Status& status, std::string headers =
                int http_status = 0);
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_NET_ERRORS_H_

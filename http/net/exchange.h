@@ -3,8 +3,7 @@
 //   void Handle(const Request& request, const std::shared_ptr<Answer>& answer) {
 //     answer->Send(200, "application/json", "{}");
 //   }
-#ifndef RECOLLECT_HTTP_NET_EXCHANGE_H_
-#define RECOLLECT_HTTP_NET_EXCHANGE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -109,5 +108,3 @@ class Answer {
 };
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_NET_EXCHANGE_H_

@@ -1,6 +1,5 @@
 // Heads of requests and answers, as text and in Boost.Beast's types.
-#ifndef RECOLLECT_HTTP_NET_HEAD_H_
-#define RECOLLECT_HTTP_NET_HEAD_H_
+#pragma once
 
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/message.hpp>
@@ -48,5 +47,3 @@ std::string HeadText(const Answer::Head& head, int64_t number, size_t size, bool
                      absl::string_view connection);
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_NET_HEAD_H_

@@ -10,8 +10,7 @@
 // (Origin); or the page's own name is made to mean 127.0.0.1 (DNS rebinding), so that the browser
 // takes the listener for the page's own server, and sends the page's name (Host). Both headers are
 // the browser's: a page cannot change them. Programs can, and are not what this is for.
-#ifndef RECOLLECT_HTTP_NET_HOSTS_H_
-#define RECOLLECT_HTTP_NET_HOSTS_H_
+#pragma once
 
 #include <set>
 #include <string>
@@ -53,5 +52,3 @@ class Hosts {
 };
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_NET_HOSTS_H_

@@ -1,6 +1,5 @@
 // JSON as it is sent.
-#ifndef RECOLLECT_HTTP_NET_JSON_H_
-#define RECOLLECT_HTTP_NET_JSON_H_
+#pragma once
 
 #include <string>
 
@@ -26,5 +25,3 @@ inline absl::Status Reply(Answer& answer, const absl::StatusOr<nlohmann::json>& 
 }
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_NET_JSON_H_

@@ -1,7 +1,6 @@
 // Accepts HTTP connections and ends them. One thread serves all, each a coroutine
 // (http/net/connection.h): an idle one costs a descriptor and some kilobytes.
-#ifndef RECOLLECT_HTTP_NET_LISTENER_H_
-#define RECOLLECT_HTTP_NET_LISTENER_H_
+#pragma once
 
 #include <condition_variable>
 #include <cstdint>
@@ -54,5 +53,3 @@ class Listener {
 };
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_NET_LISTENER_H_

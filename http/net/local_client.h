@@ -3,8 +3,7 @@
 // The end of a connection comes behind its bytes, and a system sends the megabytes that it holds of
 // a process that was killed as fast as the server reads them. How a client elsewhere is nobody
 // knows until then; of one here the kernel knows.
-#ifndef RECOLLECT_HTTP_NET_LOCAL_CLIENT_H_
-#define RECOLLECT_HTTP_NET_LOCAL_CLIENT_H_
+#pragma once
 
 namespace recollect::http {
 
@@ -14,5 +13,3 @@ namespace recollect::http {
 bool LocalClientHasClosed(int fd);
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_NET_LOCAL_CLIENT_H_

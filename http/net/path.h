@@ -1,6 +1,5 @@
 // Percent-encoding of paths and queries.
-#ifndef RECOLLECT_HTTP_NET_PATH_H_
-#define RECOLLECT_HTTP_NET_PATH_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -17,5 +16,3 @@ absl::StatusOr<std::string> DecodePercent(absl::string_view text);
 absl::StatusOr<std::map<std::string, std::string>> DecodeQuery(absl::string_view text);
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_NET_PATH_H_

@@ -1,6 +1,5 @@
 // The headers that ask for a part of a body, and that say which part of a text a body is.
-#ifndef RECOLLECT_HTTP_NET_RANGES_H_
-#define RECOLLECT_HTTP_NET_RANGES_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -33,5 +32,3 @@ struct ContentRange {
 absl::StatusOr<ContentRange> ParseContentRange(const std::string& header);
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_NET_RANGES_H_

@@ -1,6 +1,5 @@
 // Counts of requests over HTTP by route and status, those that found no route included.
-#ifndef RECOLLECT_HTTP_NET_REQUEST_METRICS_H_
-#define RECOLLECT_HTTP_NET_REQUEST_METRICS_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -36,5 +35,3 @@ class RequestMetrics {
 };
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_NET_REQUEST_METRICS_H_

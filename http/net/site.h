@@ -1,7 +1,6 @@
 // Names what a listener serves. The network's side of the HTTP server knows routes by this
 // interface alone, and nothing of the engine.
-#ifndef RECOLLECT_HTTP_NET_SITE_H_
-#define RECOLLECT_HTTP_NET_SITE_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -54,5 +53,3 @@ class Site {
 };
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_NET_SITE_H_

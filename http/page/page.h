@@ -1,6 +1,5 @@
 // The web page: the files of http/page, which cmake/EmbedFiles.cmake compiles into the binary.
-#ifndef RECOLLECT_HTTP_PAGE_PAGE_H_
-#define RECOLLECT_HTTP_PAGE_PAGE_H_
+#pragma once
 
 #include <span>
 #include <string_view>
@@ -20,5 +19,3 @@ const EmbeddedFile* FindPageFile(std::string_view path);
 void SendPageFile(const EmbeddedFile& file, Answer& answer);
 
 }  // namespace recollect::http
-
-#endif  // RECOLLECT_HTTP_PAGE_PAGE_H_

@@ -1,7 +1,6 @@
 // Checks of the sizes of operations on a device. Host code without CUDA, so that every machine
 // tests them.
-#ifndef RECOLLECT_KERNELS_BLOCK_CHECK_SIZES_H_
-#define RECOLLECT_KERNELS_BLOCK_CHECK_SIZES_H_
+#pragma once
 
 #include <cstdint>
 #include <initializer_list>
@@ -45,5 +44,3 @@ struct RowSizes {
 absl::Status CheckRows(absl::string_view op, const RowSizes& sizes, int multiple = 1);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_BLOCK_CHECK_SIZES_H_

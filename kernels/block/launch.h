@@ -10,8 +10,7 @@
 //     RETURN_IF_ERROR(CheckRows("RoPE", op.sizes, 2));
 //     return launch(RopeBlocks{}, "RoPE", {.x = CeilDiv(op.sizes.rows, kRopeThreads)}, op);
 //   }
-#ifndef RECOLLECT_KERNELS_BLOCK_LAUNCH_H_
-#define RECOLLECT_KERNELS_BLOCK_LAUNCH_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -57,5 +56,3 @@ std::span<const T> ArrayOf(const T* first, int64_t count) {
 //   Fits(blocks): whether a block can have so much shared memory
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_BLOCK_LAUNCH_H_

@@ -9,8 +9,7 @@
 // so that a test without a GPU can run a kernel's own code with a host block
 // (tests/kernels/device/host_block.h). Code between phases runs in every thread and must compute
 // the same values in all of them.
-#ifndef RECOLLECT_KERNELS_BLOCK_THREAD_BLOCK_H_
-#define RECOLLECT_KERNELS_BLOCK_THREAD_BLOCK_H_
+#pragma once
 
 #include "kernels/cuda/cuda_math.h"
 
@@ -173,5 +172,3 @@ class CudaBlock {
 #endif  // defined(__CUDACC__)
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_BLOCK_THREAD_BLOCK_H_

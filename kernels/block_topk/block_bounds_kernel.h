@@ -1,8 +1,7 @@
 // The thread blocks of bounds of blocks on a device. "Block" of keys and "thread block" are
 // different things here. A thread reduces one channel of one block over its keys in order, as
 // model/state/block_cache.cc does.
-#ifndef RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_BOUNDS_KERNEL_H_
-#define RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_BOUNDS_KERNEL_H_
+#pragma once
 
 #include "kernels/block/launch.h"
 #include "kernels/block_topk/block_bounds_plan.h"
@@ -49,5 +48,3 @@ absl::Status LaunchOp(const Launcher& launch, const BlockBoundsOp& op) {
 }
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_BOUNDS_KERNEL_H_

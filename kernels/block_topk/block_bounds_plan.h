@@ -6,8 +6,7 @@
 // blocks the call has.
 //   CheckKeyBlocks(sizes, blocks);                      // host copies, before the upload
 //   device.Run(BlockBoundsOp{sizes, blocks_on_device});
-#ifndef RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_BOUNDS_PLAN_H_
-#define RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_BOUNDS_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -50,5 +49,3 @@ struct BlockBoundsOp {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_BOUNDS_PLAN_H_

@@ -3,8 +3,7 @@
 //   s_b = Σ_i max(q_i low_bi, q_i high_bi)
 // If low and high are the smallest and largest key of block b, channel by channel, s_b is an upper
 // bound of its keys' scores (Quest); if both are the mean key, s_b = <q, mean> (MoBA).
-#ifndef RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_TOPK_H_
-#define RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_TOPK_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -24,5 +23,3 @@ void BlockScores(OpContext& ctx, const float* q, int64_t width, const float* low
 void ChooseBlocks(std::span<const float> scores, int64_t count, std::vector<int64_t>& chosen);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_TOPK_H_

@@ -5,8 +5,7 @@
 // product and sum. Neighbouring rows of one sequence read the bounds once. The best blocks of each
 // part go to the workspace by way of landmark top-k's lists. In the second launch, a thread block
 // for each row and head merges the lists and writes the entries.
-#ifndef RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_TOPK_KERNEL_H_
-#define RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_TOPK_KERNEL_H_
+#pragma once
 
 #include "kernels/block/launch.h"
 #include "kernels/block_topk/block_topk_plan.h"
@@ -279,5 +278,3 @@ absl::Status LaunchOp(const Launcher& launch, const BlockTopKOp& op) {
 }
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_TOPK_KERNEL_H_

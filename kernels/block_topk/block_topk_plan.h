@@ -15,8 +15,7 @@
 //   device.Run(RangeAttentionOp{.plan = range_plan, …, .lists = {entries, counts}, …});
 // range_plan has this plan's rows, heads (kv_heads, too), head_dim and max_entries; part 0 of a row
 // is its sequence's whole cache, [length, heads, head_dim], entry t being position t.
-#ifndef RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_TOPK_PLAN_H_
-#define RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_TOPK_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -101,5 +100,3 @@ struct BlockTopKOp {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_BLOCK_TOPK_BLOCK_TOPK_PLAN_H_

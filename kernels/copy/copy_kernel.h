@@ -1,7 +1,6 @@
 // The thread blocks of copies on a device. A warp takes one slice of one copy: piece s of it, piece
 // s + slices and so on. Neighbouring warps have neighbouring pieces.
-#ifndef RECOLLECT_KERNELS_COPY_COPY_KERNEL_H_
-#define RECOLLECT_KERNELS_COPY_COPY_KERNEL_H_
+#pragma once
 
 #include "kernels/block/launch.h"
 #include "kernels/copy/copy_plan.h"
@@ -97,5 +96,3 @@ absl::Status LaunchOp(const Launcher& launch, const CopyOp& op) {
 }
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_COPY_COPY_KERNEL_H_

@@ -3,8 +3,7 @@
 // long ones use the whole device.
 //   CheckCopies(copies, most_bytes);  // host copies, before the upload
 //   device.Run(CopyOp{copies_on_device, count, most_bytes});
-#ifndef RECOLLECT_KERNELS_COPY_COPY_PLAN_H_
-#define RECOLLECT_KERNELS_COPY_COPY_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -55,5 +54,3 @@ struct ZeroOp {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_COPY_COPY_PLAN_H_

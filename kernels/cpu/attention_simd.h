@@ -1,8 +1,7 @@
 // Code that range attention and GCA share: scores of a group of keys, and sums of weighted values.
 // kDim is the head's width if the compiler knows it; otherwise kDim is 0 and `dim` is the width.
 // The order of operations depends on the width alone.
-#ifndef RECOLLECT_KERNELS_CPU_ATTENTION_SIMD_H_
-#define RECOLLECT_KERNELS_CPU_ATTENTION_SIMD_H_
+#pragma once
 
 #include "kernels/cpu/simd.h"
 
@@ -129,5 +128,3 @@ RECOLLECT_INLINE void Scale(float* x, int64_t count, float by) {
 }
 
 }  // namespace recollect::kernels::RECOLLECT_SIMD_NS
-
-#endif  // RECOLLECT_KERNELS_CPU_ATTENTION_SIMD_H_

@@ -1,7 +1,6 @@
 // Bulk conversion between fp32 and bf16, round to nearest even; the same bits on every instruction
 // set.
-#ifndef RECOLLECT_KERNELS_CPU_CONVERT_H_
-#define RECOLLECT_KERNELS_CPU_CONVERT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -14,5 +13,3 @@ void ConvertToBf16(OpContext& ctx, const float* x, int64_t count, Bf16* y);
 void ConvertToFloat(OpContext& ctx, const Bf16* x, int64_t count, float* y);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_CPU_CONVERT_H_

@@ -6,8 +6,7 @@
 // The line declares, with the op's type, reference::Name (NAME_reference.cc) and avx2::Name and
 // avx512::Name (NAME_simd.cc, which is compiled for both). The reference is scalar, sums in double
 // and knows no blocking: it documents what the vector code computes, which is tested against it.
-#ifndef RECOLLECT_KERNELS_CPU_DISPATCH_H_
-#define RECOLLECT_KERNELS_CPU_DISPATCH_H_
+#pragma once
 
 #include <utility>
 
@@ -57,5 +56,3 @@ struct CpuOp {
   decltype(kernels::Name) Name; \
   }                             \
   RECOLLECT_CPU_CODE(decltype(kernels::Name), Name, reference::Name)
-
-#endif  // RECOLLECT_KERNELS_CPU_DISPATCH_H_

@@ -1,7 +1,6 @@
 // The instructions that oneDNN may use: those that the CPU has, the operating system saves the
 // registers of, and DNNL_MAX_CPU_ISA allows.
-#ifndef RECOLLECT_KERNELS_CPU_ONEDNN_ISA_H_
-#define RECOLLECT_KERNELS_CPU_ONEDNN_ISA_H_
+#pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>
 
@@ -13,5 +12,3 @@ inline bool OneDnnAllows(dnnl::cpu_isa isa) {
 }
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_CPU_ONEDNN_ISA_H_

@@ -1,7 +1,6 @@
 // The context that every op receives: the instruction set to use and scratch memory. One per
 // thread.
-#ifndef RECOLLECT_KERNELS_CPU_OP_CONTEXT_H_
-#define RECOLLECT_KERNELS_CPU_OP_CONTEXT_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -63,5 +62,3 @@ class OpContext {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_CPU_OP_CONTEXT_H_

@@ -1,7 +1,6 @@
 // Threads that share the parts of one op after another, for steps of so few rows that an op is all
 // there is to divide.
-#ifndef RECOLLECT_KERNELS_CPU_OP_TEAM_H_
-#define RECOLLECT_KERNELS_CPU_OP_TEAM_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -68,5 +67,3 @@ class TwoEnds {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_CPU_OP_TEAM_H_

@@ -1,7 +1,6 @@
 // Lists memory that ops are about to read, for threads that have nothing to do until then: they ask
 // for it, so that it is in their cache when they get a part of the op.
-#ifndef RECOLLECT_KERNELS_CPU_READ_AHEAD_H_
-#define RECOLLECT_KERNELS_CPU_READ_AHEAD_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -36,5 +35,3 @@ class ReadAhead {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_CPU_READ_AHEAD_H_

@@ -6,8 +6,7 @@
 //
 // Load and Store have no alignment needs. Fma is the only fused operation; the compiler adds none
 // (-ffp-contract=off).
-#ifndef RECOLLECT_KERNELS_CPU_SIMD_H_
-#define RECOLLECT_KERNELS_CPU_SIMD_H_
+#pragma once
 
 #include <immintrin.h>
 #include <stdint.h>
@@ -248,5 +247,3 @@ RECOLLECT_INLINE Vec Exp(Vec x) {
 RECOLLECT_INLINE Vec Sigmoid(Vec x) { return Div(Set(1.0f), Add(Set(1.0f), Exp(Sub(Zero(), x)))); }
 
 }  // namespace recollect::kernels::RECOLLECT_SIMD_NS
-
-#endif  // RECOLLECT_KERNELS_CPU_SIMD_H_

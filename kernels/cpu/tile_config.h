@@ -1,6 +1,5 @@
 // The registers of AMX: eight tiles of up to 16 rows of 64 bytes.
-#ifndef RECOLLECT_KERNELS_CPU_TILE_CONFIG_H_
-#define RECOLLECT_KERNELS_CPU_TILE_CONFIG_H_
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ struct TileConfig {
 static_assert(sizeof(TileConfig) == 64);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_CPU_TILE_CONFIG_H_

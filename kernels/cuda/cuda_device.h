@@ -1,8 +1,7 @@
 // kernels/device/device.h on a GPU: its operations are queued on one stream, UploadAsync's copies
 // on another.
 //   ASSIGN_OR_RETURN(std::shared_ptr<Device> device, OpenCudaDevice(0));
-#ifndef RECOLLECT_KERNELS_CUDA_CUDA_DEVICE_H_
-#define RECOLLECT_KERNELS_CUDA_CUDA_DEVICE_H_
+#pragma once
 
 #include <memory>
 
@@ -27,5 +26,3 @@ namespace recollect::kernels {
 absl::StatusOr<std::shared_ptr<Device>> OpenCudaDevice(int index);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_CUDA_CUDA_DEVICE_H_

@@ -1,7 +1,6 @@
 // Launches of operations (kernels/block/launch.h) on a GPU. NAME_cuda.cu has them in one line each:
 //   RECOLLECT_LAUNCH(RopeOp)
-#ifndef RECOLLECT_KERNELS_CUDA_CUDA_LAUNCH_H_
-#define RECOLLECT_KERNELS_CUDA_CUDA_LAUNCH_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -98,5 +97,3 @@ class CudaLauncher {
     return cuda::LaunchOp(cuda::CudaLauncher(stream), op); \
   }                                                        \
   }
-
-#endif  // RECOLLECT_KERNELS_CUDA_CUDA_LAUNCH_H_

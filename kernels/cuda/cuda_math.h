@@ -3,8 +3,7 @@
 // (kernels/block/thread_block.h), so tests without a GPU see the numbers a GPU would compute. The
 // CPU operations have vector code of their own and do not use these functions; only sample.cc does,
 // because it has to agree with the device.
-#ifndef RECOLLECT_KERNELS_CUDA_CUDA_MATH_H_
-#define RECOLLECT_KERNELS_CUDA_CUDA_MATH_H_
+#pragma once
 
 #include <bit>
 #include <cmath>
@@ -344,5 +343,3 @@ RECOLLECT_HD void JoinSplit(SoftmaxPart& part, float& output, float max, float s
 RECOLLECT_HD float OutputOf(float sum, float output) { return sum == 0 ? 0.0f : Div(output, sum); }
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_CUDA_CUDA_MATH_H_

@@ -1,8 +1,7 @@
 // Owners for users of the CUDA operations: device memory, pinned host memory, streams, events and
 // graphs; and the selection of a device. Move-only; a Create that fails leaves no error behind for
 // a later launch to report. Statuses of kernels/cuda/cuda_status.h.
-#ifndef RECOLLECT_KERNELS_CUDA_CUDA_MEMORY_H_
-#define RECOLLECT_KERNELS_CUDA_CUDA_MEMORY_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -135,5 +134,3 @@ absl::StatusOr<CudaGraphExec> CaptureGraph(cudaStream_t stream, Queue queue) {
 }
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_CUDA_CUDA_MEMORY_H_

@@ -1,7 +1,6 @@
 // The operations of kernels/device/operation.h on a GPU, queued on a stream of the user's choice.
 // For cuda_device.cc, and for benchmarks, which time their own stream.
-#ifndef RECOLLECT_KERNELS_CUDA_CUDA_OPERATIONS_H_
-#define RECOLLECT_KERNELS_CUDA_CUDA_OPERATIONS_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -34,5 +33,3 @@ inline absl::Status Queue(cudaStream_t stream, CudaGemms& gemms, const Operation
 }
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_CUDA_CUDA_OPERATIONS_H_

@@ -1,7 +1,6 @@
 // Packs a score and its candidate into one number that sorts like the score, and sorts such
 // numbers. Functions for host and device, like those of kernels/cuda/cuda_math.h.
-#ifndef RECOLLECT_KERNELS_CUDA_CUDA_ORDER_H_
-#define RECOLLECT_KERNELS_CUDA_CUDA_ORDER_H_
+#pragma once
 
 #include <cstdint>
 
@@ -87,5 +86,3 @@ RECOLLECT_HD void BitonicExchange(uint64_t* numbers, int pair, int size, int str
 }
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_CUDA_CUDA_ORDER_H_

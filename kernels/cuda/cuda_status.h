@@ -1,6 +1,5 @@
 // CUDA's errors as Status, for the files that call CUDA.
-#ifndef RECOLLECT_KERNELS_CUDA_CUDA_STATUS_H_
-#define RECOLLECT_KERNELS_CUDA_CUDA_STATUS_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -52,5 +51,3 @@ inline absl::Status LaunchStatus(absl::string_view what) {
 }
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_CUDA_CUDA_STATUS_H_

@@ -2,8 +2,7 @@
 // filled while the other half is copied to the device.
 //   ASSIGN_OR_RETURN(auto uploads, CudaUploads::Create());
 //   RETURN_IF_ERROR(uploads->Queue(stream, host, bytes, to));
-#ifndef RECOLLECT_KERNELS_CUDA_CUDA_UPLOADS_H_
-#define RECOLLECT_KERNELS_CUDA_CUDA_UPLOADS_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -88,5 +87,3 @@ class CudaUploads {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_CUDA_CUDA_UPLOADS_H_

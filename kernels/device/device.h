@@ -6,8 +6,7 @@
 // Thread-safe; calls that depend on each other's order come from one thread. RESOURCE_EXHAUSTED:
 // out of memory; the device remains usable. UNAVAILABLE: the device is lost, and every later call
 // returns this status.
-#ifndef RECOLLECT_KERNELS_DEVICE_DEVICE_H_
-#define RECOLLECT_KERNELS_DEVICE_DEVICE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -116,5 +115,3 @@ inline absl::StatusOr<void*> AtLeast(Device& device, int64_t bytes,
 }
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_DEVICE_DEVICE_H_

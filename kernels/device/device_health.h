@@ -1,8 +1,7 @@
 // Whether a device is lost: after a device has failed with UNAVAILABLE once, it is not called
 // again, and every later call returns that status. For implementations of kernels/device/device.h.
 //   return health_.Run([&] { return Launch(…); });
-#ifndef RECOLLECT_KERNELS_DEVICE_DEVICE_HEALTH_H_
-#define RECOLLECT_KERNELS_DEVICE_DEVICE_HEALTH_H_
+#pragma once
 
 #include "absl/status/status.h"
 #include "base/status.h"
@@ -39,5 +38,3 @@ class DeviceHealth {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_DEVICE_DEVICE_HEALTH_H_

@@ -5,8 +5,7 @@
 //   graphs.Record([&] { …operations of `graphs`, some way down… });
 // A sequence of operations that occurs a second time is captured, and launched as a graph from then
 // on. Sequences are compared operation by operation, not by a key.
-#ifndef RECOLLECT_KERNELS_DEVICE_GRAPH_DEVICE_H_
-#define RECOLLECT_KERNELS_DEVICE_GRAPH_DEVICE_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -102,5 +101,3 @@ inline absl::StatusOr<void*> AtLeast(GraphDevice& device, int64_t bytes,
 }
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_DEVICE_GRAPH_DEVICE_H_

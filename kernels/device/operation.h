@@ -2,8 +2,7 @@
 // find steps that repeat. Each is declared beside its contract, with its plan or its sizes; a row
 // has the same bits in any batch.
 //   device.Run(AddOp{.x = x, .count = count, .y = y});
-#ifndef RECOLLECT_KERNELS_DEVICE_OPERATION_H_
-#define RECOLLECT_KERNELS_DEVICE_OPERATION_H_
+#pragma once
 
 #include <variant>
 
@@ -54,5 +53,3 @@ inline bool InGraphs(const Operation& operation) {
 }
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_DEVICE_OPERATION_H_

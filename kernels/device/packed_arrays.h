@@ -1,8 +1,7 @@
 // Arrays of the host laid one after the other, as they go to a device in one copy.
 //   const PackedArrays packed(arrays);
 //   packed.Copy(begin, end, pinned);   // bytes [begin, end) of the layout
-#ifndef RECOLLECT_KERNELS_DEVICE_PACKED_ARRAYS_H_
-#define RECOLLECT_KERNELS_DEVICE_PACKED_ARRAYS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -51,5 +50,3 @@ class PackedArrays {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_DEVICE_PACKED_ARRAYS_H_

@@ -1,7 +1,6 @@
 // Row-wise ops between the matrix products: RMSNorm, SwiGLU, GEGLU, GELU, sigmoid gate; log of
 // a sum of exponentials. fp32, serial, dense rows.
-#ifndef RECOLLECT_KERNELS_ELEMENTWISE_ELEMENTWISE_H_
-#define RECOLLECT_KERNELS_ELEMENTWISE_ELEMENTWISE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -40,5 +39,3 @@ void Add(OpContext& ctx, const float* x, int64_t count, float* y);
 void RoundToBf16(OpContext& ctx, float* x, int64_t count);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_ELEMENTWISE_ELEMENTWISE_H_

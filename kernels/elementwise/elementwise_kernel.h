@@ -4,8 +4,7 @@
 //   lane l of L takes the numbers 4 l to 4 l + 3, 4 (l + L) to …, one Fma after the other; each 32
 //   lanes are added by exchange, from 16 lanes apart down to 1, then these sums in order
 // with L = 32, a warp, for rows up to kWarpRowWidth, and a whole block for wider ones.
-#ifndef RECOLLECT_KERNELS_ELEMENTWISE_ELEMENTWISE_KERNEL_H_
-#define RECOLLECT_KERNELS_ELEMENTWISE_ELEMENTWISE_KERNEL_H_
+#pragma once
 
 #include "absl/strings/string_view.h"
 #include "kernels/block/launch.h"
@@ -239,5 +238,3 @@ absl::Status LaunchOp(const Launcher& launch, const RmsNormOp& op) {
 }
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_ELEMENTWISE_ELEMENTWISE_KERNEL_H_

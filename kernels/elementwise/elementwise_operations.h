@@ -4,8 +4,7 @@
 // not depend on the other rows, its place or its alignment; RMSNorm sums in an order that depends
 // on the width alone. NaN and infinities appear where elementwise.h's operations have them.
 // INVALID_ARGUMENT by CheckRows.
-#ifndef RECOLLECT_KERNELS_ELEMENTWISE_ELEMENTWISE_OPERATIONS_H_
-#define RECOLLECT_KERNELS_ELEMENTWISE_ELEMENTWISE_OPERATIONS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -102,5 +101,3 @@ struct ConvertToBf16Op {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_ELEMENTWISE_ELEMENTWISE_OPERATIONS_H_

@@ -3,8 +3,7 @@
 //   s_t = g_t s_{t-1} + (1 - g_t) x_t,   g_t = sigmoid(z_t + bias)
 // State in fp32, time in order, so a scan cut anywhere and continued from `state` gives the same
 // bits.
-#ifndef RECOLLECT_KERNELS_GATED_SCAN_GATED_SCAN_H_
-#define RECOLLECT_KERNELS_GATED_SCAN_GATED_SCAN_H_
+#pragma once
 
 #include <cstdint>
 
@@ -25,5 +24,3 @@ void ChunkedGatedScan(OpContext& ctx, int64_t first, int64_t chunk, const float*
                       int64_t channels, float* state, float* y, int64_t y_stride);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_GATED_SCAN_GATED_SCAN_H_

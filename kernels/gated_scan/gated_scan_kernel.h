@@ -2,8 +2,7 @@
 //   g = 1 / (1 + exp(-(z + bias)));  s = fma(g, s, (1 - g) x);  y = s
 // in this order of roundings, row after row: the same bits. 1 - g comes from the rounded g, so that
 // the two weights add up to 1 however g was rounded.
-#ifndef RECOLLECT_KERNELS_GATED_SCAN_GATED_SCAN_KERNEL_H_
-#define RECOLLECT_KERNELS_GATED_SCAN_GATED_SCAN_KERNEL_H_
+#pragma once
 
 #include "kernels/block/launch.h"
 #include "kernels/gated_scan/gated_scan_plan.h"
@@ -344,5 +343,3 @@ absl::Status LaunchOp(const Launcher& launch, const GatedScanOp& op) {
 }
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_GATED_SCAN_GATED_SCAN_KERNEL_H_

@@ -20,8 +20,7 @@
 // code: they are the bound when there are fewer than 16 channels for each multiprocessor. A scan
 // over pieces of time would read z and x twice, or wait for neighbouring blocks, and would carry a
 // product of gates besides the state.
-#ifndef RECOLLECT_KERNELS_GATED_SCAN_GATED_SCAN_PLAN_H_
-#define RECOLLECT_KERNELS_GATED_SCAN_GATED_SCAN_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -94,5 +93,3 @@ struct GatedScanOp {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_GATED_SCAN_GATED_SCAN_PLAN_H_

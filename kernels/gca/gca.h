@@ -6,8 +6,7 @@
 // are summed in the order given. This is not a merge of parts of one softmax. No chunks: out = 0.
 // The 1 stands for an additional row of zeros in K and in V; a shape that is not off by one omits
 // it (DRT as published with chunks of 64): p is then the ordinary softmax over the chunk's rows.
-#ifndef RECOLLECT_KERNELS_GCA_GCA_H_
-#define RECOLLECT_KERNELS_GCA_GCA_H_
+#pragma once
 
 #include <cstdint>
 
@@ -47,5 +46,3 @@ void GcaOfBf16(OpContext& ctx, const GcaShape& shape, const float* q, int64_t ro
 void ReadChunksSoon(OpContext& ctx, const GcaShape& shape, const MemoryView* chunks, int64_t count);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_GCA_GCA_H_

@@ -2,8 +2,7 @@
 // (gca_kernel.h). A chunk's keys and values are loaded together, while the chunk before is
 // computed, with one barrier a chunk; head_dim 64 at aligned addresses is copied without a test or
 // a division for each piece.
-#ifndef RECOLLECT_KERNELS_GCA_GCA_AHEAD_KERNEL_H_
-#define RECOLLECT_KERNELS_GCA_GCA_AHEAD_KERNEL_H_
+#pragma once
 
 #include "kernels/block/launch.h"
 #include "kernels/gca/gca_kernel.h"
@@ -147,5 +146,3 @@ absl::Status LaunchOp(const Launcher& launch, const GcaOp& op) {
 }
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_GCA_GCA_AHEAD_KERNEL_H_

@@ -1,8 +1,7 @@
 // GCA by products of pairs of bf16 numbers (AMX or AVX512-BF16): each chunk is a span of range
 // attention (kernels/range_attention/range_attention_bf16.h), which is added with its retrieval
 // weight. A row has the same bits in any company, because it has them in each span.
-#ifndef RECOLLECT_KERNELS_GCA_GCA_BF16_H_
-#define RECOLLECT_KERNELS_GCA_GCA_BF16_H_
+#pragma once
 
 #include <cstdint>
 
@@ -22,5 +21,3 @@ void GcaByPairs(OpContext& ctx, const PairCode& code, const GcaShape& shape, con
                 float* out);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_GCA_GCA_BF16_H_

@@ -12,8 +12,7 @@
 //   threads adds those that it holds, in order; then sums 2 threads apart, then 1 apart, are added
 //   o_d = (Σ_j p_j V_jd) (weight / (2^-m + sum)), p_j rounded to Bf16 in this product alone
 // With an ordinary softmax m is the maximum without the 0, and the denominator is the sum alone.
-#ifndef RECOLLECT_KERNELS_GCA_GCA_KERNEL_H_
-#define RECOLLECT_KERNELS_GCA_GCA_KERNEL_H_
+#pragma once
 
 #include "kernels/block/thread_block.h"
 #include "kernels/gca/gca_plan.h"
@@ -347,5 +346,3 @@ RECOLLECT_HD void GcaAddChunks(Block& block, const GcaOp& op, int64_t g) {
 }
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_GCA_GCA_KERNEL_H_

@@ -10,8 +10,7 @@
 //   plan = PlanGca(shape, sizes, DType::kBf16);
 //   CheckGca(plan, groups, chunks);                     // host copies, before the upload
 //   device.Run(GcaOp{plan, q, groups, count, chunks, weights, workspace, out});
-#ifndef RECOLLECT_KERNELS_GCA_GCA_PLAN_H_
-#define RECOLLECT_KERNELS_GCA_GCA_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -90,5 +89,3 @@ struct GcaOp {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_GCA_GCA_PLAN_H_

@@ -1,6 +1,5 @@
 // cuBLASLt's handle and errors, for the files that call it.
-#ifndef RECOLLECT_KERNELS_GEMM_CUBLASLT_H_
-#define RECOLLECT_KERNELS_GEMM_CUBLASLT_H_
+#pragma once
 
 #include <cublasLt.h>
 
@@ -62,5 +61,3 @@ class CublasLt {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_GEMM_CUBLASLT_H_

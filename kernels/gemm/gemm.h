@@ -8,8 +8,7 @@
 // over (gemm_panel.h says why). Quantised weights have kernels of their own (quant_gemm.h), whose
 // bits are the same on every instruction set, too. This is the mechanism behind "same tokens"
 // (design section 4).
-#ifndef RECOLLECT_KERNELS_GEMM_GEMM_H_
-#define RECOLLECT_KERNELS_GEMM_GEMM_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -83,5 +82,3 @@ void GemmReference(const float* weights, int64_t n, int64_t k, DType dtype, cons
 std::vector<int> GemmTileRows(const PackedMatrix& weights);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_GEMM_GEMM_H_

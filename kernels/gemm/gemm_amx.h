@@ -2,8 +2,7 @@
 // computes a product panel by panel as well, but waits for each part of the weights that is not in
 // the first-level cache; here it is fetched while the part before it is multiplied. Private to
 // gemm/. Plain declarations alone: vector code includes this (kernels/cpu/simd.h).
-#ifndef RECOLLECT_KERNELS_GEMM_GEMM_AMX_H_
-#define RECOLLECT_KERNELS_GEMM_GEMM_AMX_H_
+#pragma once
 
 #include <stdint.h>
 
@@ -29,5 +28,3 @@ struct AmxProduct {
 using MultiplyAmx = void(const AmxProduct& product);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_GEMM_GEMM_AMX_H_

@@ -5,8 +5,7 @@
 //   GemmChoices choices(GemmChoicesPath("NVIDIA H200, 9.0", 130000), "NVIDIA H200, 9.0", 130000);
 //   if (auto chosen = choices.Find(shape)) …
 //   choices.Keep(shape, chosen);
-#ifndef RECOLLECT_KERNELS_GEMM_GEMM_CHOICES_H_
-#define RECOLLECT_KERNELS_GEMM_GEMM_CHOICES_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -59,5 +58,3 @@ class GemmChoices {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_GEMM_GEMM_CHOICES_H_

@@ -10,8 +10,7 @@
 //   ASSIGN_OR_RETURN(CublasLt lt, CublasLt::Create());
 //   ASSIGN_OR_RETURN(GemmCuda up, GemmCuda::Create(lt, {.n = 1280, .k = 256}));
 //   RETURN_IF_ERROR(up.Run(stream, weights, x, rows, y));
-#ifndef RECOLLECT_KERNELS_GEMM_GEMM_CUDA_H_
-#define RECOLLECT_KERNELS_GEMM_GEMM_CUDA_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -117,5 +116,3 @@ class CudaGemms {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_GEMM_GEMM_CUDA_H_

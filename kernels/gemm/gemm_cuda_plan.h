@@ -2,8 +2,7 @@
 // which products its rows are divided. Host code without CUDA, so that every machine tests it.
 //   plan = ChooseGemm(shape, algorithms, trial);
 //   for (first = 0; first < rows; first += piece.rows) piece = PieceAt(plan, first, rows);
-#ifndef RECOLLECT_KERNELS_GEMM_GEMM_CUDA_PLAN_H_
-#define RECOLLECT_KERNELS_GEMM_GEMM_CUDA_PLAN_H_
+#pragma once
 
 #include <compare>
 #include <cstdint>
@@ -116,5 +115,3 @@ struct GemmOp {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_GEMM_GEMM_CUDA_PLAN_H_

@@ -1,8 +1,7 @@
 // fp32 products for CPUs without AVX-512. oneDNN's kernels there (gemm:jit) add up a row
 // differently in a call of one row, of four and of eight, so they cannot keep "same rows, same
 // bits"; here every sum goes through k in order, whatever the call.
-#ifndef RECOLLECT_KERNELS_GEMM_GEMM_PANEL_H_
-#define RECOLLECT_KERNELS_GEMM_GEMM_PANEL_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -21,5 +20,3 @@ void GemmPanels(OpContext& ctx, const float* panels, int64_t n, int64_t k, const
                 int64_t rows, float* y, int64_t y_stride);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_GEMM_GEMM_PANEL_H_

@@ -4,8 +4,7 @@
 //
 // AMX adds 32 numbers of k at a time: y += (Σ of the even products) + (Σ of the odd ones), each sum
 // in a chain of fused fp32 operations from 0 on, with denormal numbers taken for 0.
-#ifndef RECOLLECT_KERNELS_GEMM_GEMM_ROW_H_
-#define RECOLLECT_KERNELS_GEMM_GEMM_ROW_H_
+#pragma once
 
 #include <cstdint>
 
@@ -28,5 +27,3 @@ void GemmRow(OpContext& ctx, const dnnl::memory& weights, int64_t n, int64_t k, 
 void ReadRowSoon(OpContext& ctx, const dnnl::memory& weights, int64_t n, int64_t k);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_GEMM_GEMM_ROW_H_

@@ -1,8 +1,7 @@
 // Strips of a matrix's outputs, which a team of threads (kernels/cpu/op_team.h) multiplies side by
 // side. A strip is a part of the packed weights where they lie, and gives its outputs the bits
 // that the product of all outputs gives them. Private to gemm/.
-#ifndef RECOLLECT_KERNELS_GEMM_GEMM_STRIPS_H_
-#define RECOLLECT_KERNELS_GEMM_GEMM_STRIPS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -33,5 +32,3 @@ std::shared_ptr<const std::vector<Strip>> StripsFor(const Plan& plan, int64_t n,
 dnnl::memory WeightsOf(const Strip& strip, const dnnl::memory& packed);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_GEMM_GEMM_STRIPS_H_

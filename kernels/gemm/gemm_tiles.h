@@ -1,7 +1,6 @@
 // oneDNN's products of a few numbers of rows, the tiles of which Gemm (gemm.h) makes all others.
 // Private to gemm/.
-#ifndef RECOLLECT_KERNELS_GEMM_GEMM_TILES_H_
-#define RECOLLECT_KERNELS_GEMM_GEMM_TILES_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -100,5 +99,3 @@ class TestProduct {
 std::shared_ptr<const Plan> PlanFor(int64_t n, int64_t k, DType dtype);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_GEMM_GEMM_TILES_H_

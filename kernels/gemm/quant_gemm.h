@@ -14,8 +14,7 @@
 // a s and a float(Σ c) are rounded to fp32. The sums of integers are exact. So every output has the
 // same bits on every instruction set, the scalar reference included, for any number of rows and at
 // any place among them.
-#ifndef RECOLLECT_KERNELS_GEMM_QUANT_GEMM_H_
-#define RECOLLECT_KERNELS_GEMM_QUANT_GEMM_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -72,5 +71,3 @@ void QuantGemmBy(OpContext& ctx, const QuantCode& code, const QuantMatrix& weigh
                  int64_t rows, float* y);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_GEMM_QUANT_GEMM_H_

@@ -18,8 +18,7 @@
 // With 8 bits there are 8 lines. With fewer, line i of 4 has number 4 i + t in its lower 4 bits and
 // number 16 + 4 i + t in its upper ones. With 6 bits two more lines have bits 4 and 5: of line h,
 // bits 2 f and 2 f + 1 are those of number 16 h + 4 f + t.
-#ifndef RECOLLECT_KERNELS_GEMM_QUANT_LAYOUT_H_
-#define RECOLLECT_KERNELS_GEMM_QUANT_LAYOUT_H_
+#pragma once
 
 #include <cstdint>
 
@@ -112,5 +111,3 @@ using MultiplyQuantPanels = void(const QuantPanels& panels, const QuantInput& x,
                                  int64_t stride, uint8_t* scratch);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_GEMM_QUANT_LAYOUT_H_

@@ -1,7 +1,6 @@
 // Products of one to eight rows with a panel of quantised weights. The bits of a row do not depend
 // on the number of rows.
-#ifndef RECOLLECT_KERNELS_GEMM_QUANT_ROWS_SIMD_H_
-#define RECOLLECT_KERNELS_GEMM_QUANT_ROWS_SIMD_H_
+#pragma once
 
 #include "kernels/gemm/quant_unpack_simd.h"
 
@@ -188,5 +187,3 @@ RECOLLECT_INLINE void MultiplyPanel(const uint8_t* panel, const QuantInput& x, i
 }
 
 }  // namespace recollect::kernels::RECOLLECT_SIMD_NS
-
-#endif  // RECOLLECT_KERNELS_GEMM_QUANT_ROWS_SIMD_H_

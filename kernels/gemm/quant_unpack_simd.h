@@ -1,8 +1,7 @@
 // Codes and scales of a group of packed weights in vectors, for the vector code of quantised
 // products (kernels/gemm/quant_layout.h has the layout). A vector holds kLanes of the 16 outputs:
 // with AVX2 a panel has two parts, with AVX-512 one.
-#ifndef RECOLLECT_KERNELS_GEMM_QUANT_UNPACK_SIMD_H_
-#define RECOLLECT_KERNELS_GEMM_QUANT_UNPACK_SIMD_H_
+#pragma once
 
 #include "kernels/cpu/simd.h"
 #include "kernels/gemm/quant_layout.h"
@@ -132,5 +131,3 @@ RECOLLECT_INLINE GroupScales LoadScales(const uint8_t* unit, int g, int part) {
 }
 
 }  // namespace recollect::kernels::RECOLLECT_SIMD_NS
-
-#endif  // RECOLLECT_KERNELS_GEMM_QUANT_UNPACK_SIMD_H_

@@ -1,7 +1,6 @@
 // Says what the vector code of gemm_row.h gets, in plain structures and constants alone: vector
 // code includes this (kernels/cpu/simd.h). Private to gemm/.
-#ifndef RECOLLECT_KERNELS_GEMM_ROW_OUTPUTS_H_
-#define RECOLLECT_KERNELS_GEMM_ROW_OUTPUTS_H_
+#pragma once
 
 #include "kernels/gemm/gemm_amx.h"
 
@@ -22,5 +21,3 @@ void MultiplyRow(const RowOutputs& some, float* y);
 }  // namespace avx512
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_GEMM_ROW_OUTPUTS_H_

@@ -1,8 +1,7 @@
 // Products of one query with many keys that lie side by side:
 //   dots[r] = Σ_i q[i] keys[i, r], each product rounded to fp32, and added in the order of i.
 // The bits are the same on every instruction set.
-#ifndef RECOLLECT_KERNELS_KEY_DOTS_KEY_DOTS_H_
-#define RECOLLECT_KERNELS_KEY_DOTS_KEY_DOTS_H_
+#pragma once
 
 #include <cstdint>
 
@@ -16,5 +15,3 @@ void KeyDots(OpContext& ctx, const float* q, const Bf16* keys, int64_t rows, int
              float* dots);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_KEY_DOTS_KEY_DOTS_H_

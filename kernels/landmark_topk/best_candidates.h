@@ -1,6 +1,5 @@
 // Keeps the n best of candidates that are offered one by one; what searches of keys share.
-#ifndef RECOLLECT_KERNELS_LANDMARK_TOPK_BEST_CANDIDATES_H_
-#define RECOLLECT_KERNELS_LANDMARK_TOPK_BEST_CANDIDATES_H_
+#pragma once
 
 #include <algorithm>
 #include <cmath>
@@ -56,5 +55,3 @@ class BestCandidates {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_LANDMARK_TOPK_BEST_CANDIDATES_H_

@@ -2,8 +2,7 @@
 // and have a width of 64, 128 or 256. They give the bits of LandmarkPart (landmark_topk_kernel.h):
 // the same products in the same order. While a thread adds up its four keys of one step, those of
 // the next step are on their way to its registers: without this the device mostly waits.
-#ifndef RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_AHEAD_KERNEL_H_
-#define RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_AHEAD_KERNEL_H_
+#pragma once
 
 #include "kernels/landmark_topk/landmark_topk_kernel.h"
 
@@ -175,5 +174,3 @@ RECOLLECT_HD void LandmarkPartAhead(Block& block, AheadShared<kPieces>& shared,
 }
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_AHEAD_KERNEL_H_

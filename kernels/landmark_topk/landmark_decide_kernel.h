@@ -7,8 +7,7 @@
 //   |a - <u, κ>| <= (|u - û| + γ |u|) K,  γ = 2^-13 for the roundings of both sums,
 // and nobody outside has a larger a than the 16th. Other queries are in doubt: two more launches
 // search for them, and only for them, by tiles of exact scores. So bits are always those of tiles.
-#ifndef RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_DECIDE_KERNEL_H_
-#define RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_DECIDE_KERNEL_H_
+#pragma once
 
 #include "kernels/block/launch.h"
 #include "kernels/landmark_topk/landmark_filter_kernel.h"
@@ -213,5 +212,3 @@ absl::Status LaunchOp(const Launcher& launch, const LandmarkTopKOp& op) {
 }
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_DECIDE_KERNEL_H_

@@ -1,8 +1,7 @@
 // The thread blocks of the first launch of the search for many queries by a filter: tensor cores
 // score all keys of a part for 64 queries that are rounded to Bf16, and each query keeps the 16
 // best. landmark_decide_kernel.h says how these become an exact answer.
-#ifndef RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_FILTER_KERNEL_H_
-#define RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_FILTER_KERNEL_H_
+#pragma once
 
 #include "kernels/landmark_topk/landmark_ahead_kernel.h"
 
@@ -316,5 +315,3 @@ RECOLLECT_HD void LandmarkFilter(Block& block, FilterShared<kSteps>& shared,
 }
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_FILTER_KERNEL_H_

@@ -14,8 +14,7 @@
 // 4-bit coordinates, which have the largest error, each key also has its fraction of that in 8
 // bits. Keys and queries that are not finite, or whose squares are not, have bounds that exclude no
 // key.
-#ifndef RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_SKETCH_H_
-#define RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_SKETCH_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -173,5 +172,3 @@ class LandmarkSketch {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_SKETCH_H_

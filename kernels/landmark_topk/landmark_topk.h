@@ -1,8 +1,7 @@
 // Exact landmark search: scores of a query against bf16 landmark keys and the n best (design 2.4).
 //   r_e = <u, κ_e> / sqrt(d_k), products and sums in fp32, in an order that depends on d_k alone
 // Ties go to the earlier candidate; the result is sorted by score, best first, then by candidate.
-#ifndef RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_H_
-#define RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -60,5 +59,3 @@ std::vector<ScoredCandidate> LandmarkTopK(OpContext& ctx, std::span<const float>
 std::vector<ScoredCandidate> MergeTopK(std::span<const std::vector<ScoredCandidate>> parts, int n);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_H_

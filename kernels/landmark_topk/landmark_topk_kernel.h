@@ -3,8 +3,7 @@
 // threads a key, and a score enters the query's list only when it beats the list's n-th. The n best
 // of each part go to the workspace; no other score is written. In the second, one thread block for
 // each query merges the parts' lists.
-#ifndef RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_KERNEL_H_
-#define RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_KERNEL_H_
+#pragma once
 
 #include "kernels/block/thread_block.h"
 #include "kernels/cuda/cuda_order.h"
@@ -215,5 +214,3 @@ RECOLLECT_HD void LandmarkMerge(Block& block, TopKList& list, const LandmarkTopK
 }
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_KERNEL_H_

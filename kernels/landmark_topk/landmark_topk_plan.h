@@ -7,8 +7,7 @@
 // atomic operations.
 //   plan = PlanLandmarkTopK({.queries = 3, .width = 128, .candidates = 262144, .n = 8}, 132);
 //   device.Run(LandmarkTopKOp{plan, queries, segments, workspace, candidates, scores});
-#ifndef RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_PLAN_H_
-#define RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -104,5 +103,3 @@ struct LandmarkTopKOp {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_PLAN_H_

@@ -2,8 +2,7 @@
 // and each lane four neighbouring channels of y = x * scale. For softmax, of y and of -y:
 //   the largest by exchange; each lane adds its exp(y_i - largest) in order; these sums are added
 //   by exchange, from 16 lanes apart down to 1; each number is divided by the sum
-#ifndef RECOLLECT_KERNELS_LINEAR_ATTENTION_FEATURES_KERNEL_H_
-#define RECOLLECT_KERNELS_LINEAR_ATTENTION_FEATURES_KERNEL_H_
+#pragma once
 
 #include "kernels/block/launch.h"
 #include "kernels/linear_attention/linear_attention_plan.h"
@@ -110,5 +109,3 @@ absl::Status LaunchOp(const Launcher& launch, const FeaturesOp& op) {
 }
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_LINEAR_ATTENTION_FEATURES_KERNEL_H_

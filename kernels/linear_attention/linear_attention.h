@@ -4,8 +4,7 @@
 // S [2 head_dim, head_dim] a key-value head in fp32. Query head h reads key-value head
 // floor(h kv_heads / heads). Positions are processed one after the other and each sum has a fixed
 // order, so any division of a sequence into calls gives the same bits.
-#ifndef RECOLLECT_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_H_
-#define RECOLLECT_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_H_
+#pragma once
 
 #include <cstdint>
 
@@ -46,5 +45,3 @@ void LinearAttention(OpContext& ctx, const LinearAttentionShape& shape, const fl
                      float* out);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_H_

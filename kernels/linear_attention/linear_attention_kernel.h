@@ -8,8 +8,7 @@
 //   lane l of plan.lanes: its features in order, sum = fma(φ(q)_f, S_f + S_0f, sum), from 0
 //   out = the lanes' sums, added in order
 // The result is the same for any division of the rows into steps or calls.
-#ifndef RECOLLECT_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_KERNEL_H_
-#define RECOLLECT_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_KERNEL_H_
+#pragma once
 
 #include "kernels/block/launch.h"
 #include "kernels/linear_attention/linear_attention_plan.h"
@@ -191,5 +190,3 @@ absl::Status LaunchOp(const Launcher& launch, const LinearAttentionOp& op) {
 }
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_KERNEL_H_

@@ -13,8 +13,7 @@
 // parallel is sequences, key-value heads, columns of S and features; S is read and written once a
 // call, and a chunk's products are not turned into matrix products, whose order would show in the
 // bits.
-#ifndef RECOLLECT_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_PLAN_H_
-#define RECOLLECT_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -95,5 +94,3 @@ struct FeaturesOp {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_PLAN_H_

@@ -5,8 +5,7 @@
 //   z'_v = ln(exp(z_v) + exp(e_v + Z - s)),
 // all others keep theirs and s becomes -infinity: softmax(z') is then the mixture
 // g softmax(z) + (1 - g) softmax(e) with g = exp(s) / (exp(s) + Σ exp(e_v)).
-#ifndef RECOLLECT_KERNELS_POINTER_MIX_POINTER_MIX_H_
-#define RECOLLECT_KERNELS_POINTER_MIX_POINTER_MIX_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -27,5 +26,3 @@ void MixPointed(OpContext& ctx, int64_t vocab, int32_t sentinel,
                 std::span<const PointedToken> pointed, float* logits);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_POINTER_MIX_POINTER_MIX_H_

@@ -1,7 +1,6 @@
 // The thread blocks of a pointer's mix on a device. Each thread adds up its logits in order; then
 // the threads' sums are added in pairs, from half the thread block apart down to 1 apart.
-#ifndef RECOLLECT_KERNELS_POINTER_MIX_POINTER_MIX_KERNEL_H_
-#define RECOLLECT_KERNELS_POINTER_MIX_POINTER_MIX_KERNEL_H_
+#pragma once
 
 #include "kernels/block/launch.h"
 #include "kernels/pointer_mix/pointer_mix_operation.h"
@@ -72,5 +71,3 @@ absl::Status LaunchOp(const Launcher& launch, const MixPointedOp& op) {
 }
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_POINTER_MIX_POINTER_MIX_KERNEL_H_

@@ -1,6 +1,5 @@
 // A pointer's mix (pointer_mix.h) of every row of logits on a device.
-#ifndef RECOLLECT_KERNELS_POINTER_MIX_POINTER_MIX_OPERATION_H_
-#define RECOLLECT_KERNELS_POINTER_MIX_POINTER_MIX_OPERATION_H_
+#pragma once
 
 #include <cstdint>
 
@@ -28,5 +27,3 @@ struct MixPointedOp {
 absl::Status CheckPointerRows(const RowSizes& sizes, int32_t sentinel);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_POINTER_MIX_POINTER_MIX_OPERATION_H_

@@ -16,8 +16,7 @@
 // rounded, in the order of the parentheses, without fused multiply-add: the numbers are the same
 // bits on every machine, and the same as those of the Python package gguf. An integer is exact in
 // fp32, so only the products and sums round.
-#ifndef RECOLLECT_KERNELS_QUANT_QUANT_BLOCKS_H_
-#define RECOLLECT_KERNELS_QUANT_QUANT_BLOCKS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -173,5 +172,3 @@ constexpr QuantFactors UnpackFactors(const uint8_t (&packed)[12]) {
 void Dequantize(QuantFormat format, const std::byte* blocks, int64_t count, float* out);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_QUANT_QUANT_BLOCKS_H_

@@ -7,8 +7,7 @@
 // -slope_h (n - 1 - i), so a row's entries must then be consecutive positions up to its own.
 // Per query, entries are summed in the order of the ranges given, so a row's bits do not depend on
 // the other rows of the call. No entries: out = 0.
-#ifndef RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_H_
-#define RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -64,5 +63,3 @@ void RangeAttentionOfBf16(OpContext& ctx, const RangeShape& shape, const float* 
                           const RangeSet* sets, float* out);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_H_

@@ -5,8 +5,7 @@
 // Entries of a part are numbered from the sequence's beginning on (Bf16KvSpan::first) and cut into
 // spans. Each span has a softmax of its own; a query's spans are merged in their order. So threads
 // can share the spans of one row, and a row has the same bits in any company.
-#ifndef RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_BF16_H_
-#define RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_BF16_H_
+#pragma once
 
 #include <cstdint>
 #include <vector>
@@ -90,5 +89,3 @@ void RangeAttentionByPairs(OpContext& ctx, const PairCode& code, const RangeShap
 const PairCode* PairCodeOf(const OpContext& ctx, const RangeShape& shape);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_BF16_H_

@@ -2,8 +2,7 @@
 // that is kept as it goes from tile to tile of 64 entries (FlashAttention, Dao et al. 2022,
 // algorithm 1): a higher score scales down what was summed before it. Which other queries walk
 // along changes no bit: an entry that a query does not attend to has the weight 0 for it.
-#ifndef RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_BF16_SIMD_H_
-#define RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_BF16_SIMD_H_
+#pragma once
 
 #include "kernels/cpu/simd.h"
 #include "kernels/range_attention/range_attention_bf16.h"
@@ -219,5 +218,3 @@ RECOLLECT_INLINE int64_t FirstTile(const SpanCall& call, Range needed) {
 }
 
 }  // namespace recollect::kernels::avx512
-
-#endif  // RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_BF16_SIMD_H_

@@ -8,8 +8,7 @@
 //   then the groups are added in order
 // and join the splits, (m, sum, o), in order with cuda_math.h's ScalesOf and Join, beginning with
 // the empty part: the same bits.
-#ifndef RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_KERNEL_H_
-#define RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_KERNEL_H_
+#pragma once
 
 #include "kernels/block/launch.h"
 #include "kernels/range_attention/range_attention_plan.h"
@@ -304,5 +303,3 @@ absl::Status LaunchOp(const Launcher& launch, const RangeAttentionOp& op) {
 }
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_KERNEL_H_

@@ -8,8 +8,7 @@
 //   plan = PlanRangeAttention(sizes, multiprocessors);
 //   CheckRanges(plan, sets);                            // host copies, before the upload
 //   device.Run(RangeAttentionOp{plan, q, q_stride, parts, parts_per_row, sets, …});
-#ifndef RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_PLAN_H_
-#define RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -96,5 +95,3 @@ struct RangeAttentionOp {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_PLAN_H_

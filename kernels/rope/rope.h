@@ -4,8 +4,7 @@
 //   θ = floor(p / step) base^(-2j / head_dim) / divisor_j
 // Angles are reduced in double: position 16 million has no usable fp32 angle (design 2.2). fp32,
 // serial; a row's result depends on its position alone.
-#ifndef RECOLLECT_KERNELS_ROPE_ROPE_H_
-#define RECOLLECT_KERNELS_ROPE_ROPE_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -46,5 +45,3 @@ void RopeFactors(OpContext& ctx, const RopeAngles& angles, std::span<const int64
                  int head_dim, float* cosines, float* sines);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_ROPE_ROPE_H_

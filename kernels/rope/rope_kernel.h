@@ -1,8 +1,7 @@
 // The thread blocks of RoPE on a device. A thread rotates four pairs of one head of one row, each
 // as kernels/rope/rope_simd.cc does:
 //   a' = fma(-b, sin, a cos),   b' = fma(a, sin, b cos)
-#ifndef RECOLLECT_KERNELS_ROPE_ROPE_KERNEL_H_
-#define RECOLLECT_KERNELS_ROPE_ROPE_KERNEL_H_
+#pragma once
 
 #include "kernels/block/launch.h"
 #include "kernels/rope/rope_operation.h"
@@ -67,5 +66,3 @@ absl::Status LaunchOp(const Launcher& launch, const RopeOp& op) {
 }
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_ROPE_ROPE_KERNEL_H_

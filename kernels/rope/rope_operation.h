@@ -3,8 +3,7 @@
 //   RopeFactors(ctx, angles, positions, head_dim, cosines, sines);   // rope.h; copy them up
 //   device.Run(RopeOp{sizes, angles.pairs, cosines, sines, x});
 // A row has the bits that Rope's vector code gives it at its position, whatever the other rows are.
-#ifndef RECOLLECT_KERNELS_ROPE_ROPE_OPERATION_H_
-#define RECOLLECT_KERNELS_ROPE_ROPE_OPERATION_H_
+#pragma once
 
 #include "kernels/block/check_sizes.h"
 #include "kernels/rope/rope.h"
@@ -24,5 +23,3 @@ struct RopeOp {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_ROPE_ROPE_OPERATION_H_

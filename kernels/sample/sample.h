@@ -7,8 +7,7 @@
 // (sample_operation.h) choose the same token from the same logits. Of the first top_k logits, the
 // shortest run with at least top_p of their weight is kept, and `draw` says where in this run's
 // weight the chosen token lies.
-#ifndef RECOLLECT_KERNELS_SAMPLE_SAMPLE_H_
-#define RECOLLECT_KERNELS_SAMPLE_SAMPLE_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -43,5 +42,3 @@ int32_t Sample(std::span<const float> logits, const SampleSettings& settings,
                const NeverChosen& never, SampleScratch& scratch);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_SAMPLE_SAMPLE_H_

@@ -2,8 +2,7 @@
 // (PackChoice), and nothing is sorted: the last number of a run of the best is found digit by
 // digit, from the total weights of the numbers that begin with each possible next digit. Weights
 // are integers, so that any order of adding gives the same result.
-#ifndef RECOLLECT_KERNELS_SAMPLE_SAMPLE_KERNEL_H_
-#define RECOLLECT_KERNELS_SAMPLE_SAMPLE_KERNEL_H_
+#pragma once
 
 #include "kernels/block/launch.h"
 #include "kernels/cuda/cuda_order.h"
@@ -179,5 +178,3 @@ absl::Status LaunchOp(const Launcher& launch, const SampleOp& op) {
 }
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_SAMPLE_SAMPLE_KERNEL_H_

@@ -1,7 +1,6 @@
 // The next token (sample.h) of every row of logits on a device, so that only one number per row is
 // copied to the host.
-#ifndef RECOLLECT_KERNELS_SAMPLE_SAMPLE_OPERATION_H_
-#define RECOLLECT_KERNELS_SAMPLE_SAMPLE_OPERATION_H_
+#pragma once
 
 #include <cstdint>
 
@@ -25,5 +24,3 @@ struct SampleOp {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_SAMPLE_SAMPLE_OPERATION_H_

@@ -1,6 +1,5 @@
 // The sum of the weights of a sample (sample.h) over a row of logits. Private to sample/.
-#ifndef RECOLLECT_KERNELS_SAMPLE_SAMPLE_TOTAL_H_
-#define RECOLLECT_KERNELS_SAMPLE_SAMPLE_TOTAL_H_
+#pragma once
 
 #include <cstdint>
 
@@ -14,5 +13,3 @@ uint64_t SampleTotal(OpContext& ctx, const float* logits, int64_t count, float g
                      float temperature);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_SAMPLE_SAMPLE_TOTAL_H_

@@ -1,6 +1,5 @@
 // The weights of a sample (sample.h), the same on the CPU and on a device.
-#ifndef RECOLLECT_KERNELS_SAMPLE_SAMPLE_WEIGHTS_H_
-#define RECOLLECT_KERNELS_SAMPLE_SAMPLE_WEIGHTS_H_
+#pragma once
 
 #include "kernels/cuda/cuda_math.h"
 
@@ -31,5 +30,3 @@ RECOLLECT_HD uint64_t WeightBefore(double draw, uint64_t total) {
 }
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_SAMPLE_SAMPLE_WEIGHTS_H_

@@ -11,8 +11,7 @@
 // Memory: 3 bytes for each entry, or 1 byte for each block where a word is in more than a third of
 // them, and 8 bytes for each word that occurs. docs/decisions/0044-sparse-search.md has the bytes
 // per token.
-#ifndef RECOLLECT_KERNELS_SPARSE_TOPK_SPARSE_RANGE_H_
-#define RECOLLECT_KERNELS_SPARSE_TOPK_SPARSE_RANGE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -107,5 +106,3 @@ class SparseRange {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_SPARSE_TOPK_SPARSE_RANGE_H_

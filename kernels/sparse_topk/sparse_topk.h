@@ -9,8 +9,7 @@
 //
 // Blocks whose score is zero are no hits, so that there may be fewer than n. Ties go to the earlier
 // candidate; the result is sorted by score, best first, then by candidate.
-#ifndef RECOLLECT_KERNELS_SPARSE_TOPK_SPARSE_TOPK_H_
-#define RECOLLECT_KERNELS_SPARSE_TOPK_SPARSE_TOPK_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -63,5 +62,3 @@ std::vector<std::vector<ScoredCandidate>> SparseTopK(
     std::span<const SparseRange* const> ranges, int n);
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_SPARSE_TOPK_SPARSE_TOPK_H_

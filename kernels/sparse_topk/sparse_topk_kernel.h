@@ -2,8 +2,7 @@
 // takes one slice of the blocks and one query: it finds the lists of kTermTile words at a time and
 // what of each lies in the slice, adds them to sums in shared memory, makes scores of these, and
 // writes the n best. In the second, one thread block for each query merges the slices' lists.
-#ifndef RECOLLECT_KERNELS_SPARSE_TOPK_SPARSE_TOPK_KERNEL_H_
-#define RECOLLECT_KERNELS_SPARSE_TOPK_SPARSE_TOPK_KERNEL_H_
+#pragma once
 
 #include "kernels/block/launch.h"
 #include "kernels/landmark_topk/landmark_topk_kernel.h"
@@ -255,5 +254,3 @@ absl::Status LaunchOp(const Launcher& launch, const SparseTopKOp& op) {
 }
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_SPARSE_TOPK_SPARSE_TOPK_KERNEL_H_

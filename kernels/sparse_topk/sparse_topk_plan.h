@@ -6,8 +6,7 @@
 //   slices = SparseSlices(ranges);
 //   plan = PlanSparseTopK({.queries = 1, .slices = std::ssize(slices), .candidates = 290000, .n =
 //   8}); device.Run(SparseTopKOp{plan, ranges, slices, terms, queries, dense, workspace, …});
-#ifndef RECOLLECT_KERNELS_SPARSE_TOPK_SPARSE_TOPK_PLAN_H_
-#define RECOLLECT_KERNELS_SPARSE_TOPK_SPARSE_TOPK_PLAN_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -91,5 +90,3 @@ struct SparseTopKOp {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_SPARSE_TOPK_SPARSE_TOPK_PLAN_H_

@@ -4,8 +4,7 @@
 //   s = TileScores: rows of q · keys;  PackTile: their probabilities, rounded to Bf16;
 //   TileValues: o += probabilities · values
 // A row's numbers depend on that row and the tile alone.
-#ifndef RECOLLECT_KERNELS_TILE_ATTENTION_ATTENTION_TILE_H_
-#define RECOLLECT_KERNELS_TILE_ATTENTION_ATTENTION_TILE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -146,5 +145,3 @@ RECOLLECT_HD void TileValues(
 }
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_TILE_ATTENTION_ATTENTION_TILE_H_

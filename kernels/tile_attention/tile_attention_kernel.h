@@ -12,8 +12,7 @@
 // with the empty part. A key tile or split without entries of the row leaves the row's numbers
 // unchanged. So both ways give a row the same bits, which depend on its entries and their indices
 // modulo 256 alone.
-#ifndef RECOLLECT_KERNELS_TILE_ATTENTION_TILE_ATTENTION_KERNEL_H_
-#define RECOLLECT_KERNELS_TILE_ATTENTION_TILE_ATTENTION_KERNEL_H_
+#pragma once
 
 #include "kernels/block/launch.h"
 #include "kernels/tile_attention/attention_tile.h"
@@ -396,5 +395,3 @@ absl::Status LaunchOp(const Launcher& launch, const TileAttentionOp& op) {
 }
 
 }  // namespace recollect::kernels::cuda
-
-#endif  // RECOLLECT_KERNELS_TILE_ATTENTION_TILE_ATTENTION_KERNEL_H_

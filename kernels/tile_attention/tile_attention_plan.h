@@ -16,8 +16,7 @@
 //   CheckTileAttention(plan, tiles, sets);                // host copies, before the upload
 //   device.Run(TileAttentionOp{plan, q, q_stride, kv_stride, tiles, sets, …});
 // For lists of entries, ALiBi and caches in fp32 use range_attention_plan.h.
-#ifndef RECOLLECT_KERNELS_TILE_ATTENTION_TILE_ATTENTION_PLAN_H_
-#define RECOLLECT_KERNELS_TILE_ATTENTION_TILE_ATTENTION_PLAN_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -130,5 +129,3 @@ struct TileAttentionOp {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_KERNELS_TILE_ATTENTION_TILE_ATTENTION_PLAN_H_

@@ -1,7 +1,6 @@
 // Reads memory.json, which says what a memory adapter adds to a pretrained model
 // (docs/llama.md, "Memory adapter"). Private to model/ and its tests.
-#ifndef RECOLLECT_MODEL_CONFIG_ADAPTER_CONFIG_H_
-#define RECOLLECT_MODEL_CONFIG_ADAPTER_CONFIG_H_
+#pragma once
 
 #include <string>
 
@@ -17,5 +16,3 @@ namespace recollect::model {
 absl::Status AddAdapter(const std::string& json, ModelConfig& config);
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_CONFIG_ADAPTER_CONFIG_H_

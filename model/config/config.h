@@ -1,8 +1,7 @@
 // config.json of a model directory as a validated struct (docs/model-format.md). A family (design
 // 2.6) is a choice of parts: parts(layer) says which parts a layer has, and all code that builds or
 // runs a network asks it.
-#ifndef RECOLLECT_MODEL_CONFIG_CONFIG_H_
-#define RECOLLECT_MODEL_CONFIG_CONFIG_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -229,5 +228,3 @@ absl::StatusOr<ModelConfig> ParseConfig(const std::string& json);
 absl::Status ValidatePatterns(const ModelConfig& config, const LocalPatterns& patterns);
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_CONFIG_CONFIG_H_

@@ -3,8 +3,7 @@
 //   Fields fields(object, "local.", problems);
 //   fields.Integer("window", 0, 100, /*required=*/true, window);
 //   fields.ReportUnknown();
-#ifndef RECOLLECT_MODEL_CONFIG_CONFIG_FIELDS_H_
-#define RECOLLECT_MODEL_CONFIG_CONFIG_FIELDS_H_
+#pragma once
 
 #include <cstdint>
 #include <limits>
@@ -183,5 +182,3 @@ struct MixerChoices {
 void ReadMixers(Fields& fields, const MixerChoices& choices, ModelConfig& config);
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_CONFIG_CONFIG_FIELDS_H_

@@ -2,8 +2,7 @@
 // checkpoints of that architecture say about themselves: the config.json of the Hugging Face
 // layout, or (model/weights/llama_gguf.h) the metadata of a GGUF file. Private to model/ and its
 // tests.
-#ifndef RECOLLECT_MODEL_CONFIG_LLAMA_CONFIG_H_
-#define RECOLLECT_MODEL_CONFIG_LLAMA_CONFIG_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -48,5 +47,3 @@ bool IsHubConfig(const nlohmann::json& root);
 absl::StatusOr<ModelConfig> LlamaConfigFromHub(const nlohmann::json& root);
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_CONFIG_LLAMA_CONFIG_H_

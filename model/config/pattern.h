@@ -1,7 +1,6 @@
 // Local patterns: which earlier positions a token attends to, by layer and by head (design 2.2,
 // hybrids of RAT+).
-#ifndef RECOLLECT_MODEL_CONFIG_PATTERN_H_
-#define RECOLLECT_MODEL_CONFIG_PATTERN_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -113,5 +112,3 @@ int64_t AttendedCount(const LocalPattern& pattern, int64_t position);
 std::vector<std::string> PatternProblems(const LocalPattern& pattern, bool blocks);
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_CONFIG_PATTERN_H_

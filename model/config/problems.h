@@ -1,6 +1,5 @@
 // Combines the problems of a model's file into one error. Private to model/.
-#ifndef RECOLLECT_MODEL_CONFIG_PROBLEMS_H_
-#define RECOLLECT_MODEL_CONFIG_PROBLEMS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -25,5 +24,3 @@ inline absl::Status ProblemsError(std::vector<std::string> problems) {
 }
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_CONFIG_PROBLEMS_H_

@@ -10,8 +10,7 @@
 // Every function is const and runs serially on the calling thread; any number of threads may call
 // them, each with its own OpContext. Each row's result has the same bits whatever other rows are in
 // the call.
-#ifndef RECOLLECT_MODEL_CPU_CPU_MODEL_H_
-#define RECOLLECT_MODEL_CPU_CPU_MODEL_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -135,5 +134,3 @@ class CpuModel final : public Model {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_CPU_CPU_MODEL_H_

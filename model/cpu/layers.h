@@ -18,8 +18,7 @@
 //
 // A thread that has a team shares products and attention with it (kernels/cpu/op_team.h); all else
 // is serial. All keep their intermediate rows in the OpContext's scratch memory of the names below.
-#ifndef RECOLLECT_MODEL_CPU_LAYERS_H_
-#define RECOLLECT_MODEL_CPU_LAYERS_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -125,5 +124,3 @@ void RunEncoderLayers(kernels::OpContext& ctx, const LayerContext& layer,
                       float* x, int64_t count);
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_CPU_LAYERS_H_

@@ -1,6 +1,5 @@
 // The bounds by which the queries of a sequence score blocks (block_cache.h), in device memory.
-#ifndef RECOLLECT_MODEL_DEVICE_DEVICE_BLOCK_BOUNDS_H_
-#define RECOLLECT_MODEL_DEVICE_DEVICE_BLOCK_BOUNDS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -50,5 +49,3 @@ class DeviceBlockBounds {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_DEVICE_DEVICE_BLOCK_BOUNDS_H_

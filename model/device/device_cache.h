@@ -1,8 +1,7 @@
 // Keys and values of some heads of a layer that share one local pattern, in device memory
 // (local_cache.h). The host knows which entries there are, where they lie, and what has to be
 // copied when positions are appended; the copies of a whole step run as a few launches.
-#ifndef RECOLLECT_MODEL_DEVICE_DEVICE_CACHE_H_
-#define RECOLLECT_MODEL_DEVICE_DEVICE_CACHE_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -122,5 +121,3 @@ class DeviceCache {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_DEVICE_DEVICE_CACHE_H_

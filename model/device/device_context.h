@@ -1,7 +1,6 @@
 // The context that the functions of a DeviceModel (device_layers.h) share: the device, config and
 // weights of the model, and memory that is kept between calls. Private to model/device.
-#ifndef RECOLLECT_MODEL_DEVICE_DEVICE_CONTEXT_H_
-#define RECOLLECT_MODEL_DEVICE_DEVICE_CONTEXT_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -81,5 +80,3 @@ struct DeviceContext {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_DEVICE_DEVICE_CONTEXT_H_

@@ -14,8 +14,7 @@
 // Tables hold the data that differs between sequences, and are uploaded together before the first
 // layer runs. So each piece is first built, which adds its tables, and then run, which only queues
 // operations.
-#ifndef RECOLLECT_MODEL_DEVICE_DEVICE_LAYERS_H_
-#define RECOLLECT_MODEL_DEVICE_DEVICE_LAYERS_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -212,5 +211,3 @@ absl::Status RunFfn(DeviceContext& ctx, const DeviceFfn& weights, FfnKind kind, 
                     const float* x, int64_t rows, float* h);
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_DEVICE_DEVICE_LAYERS_H_

@@ -8,8 +8,7 @@
 // divided into calls. The bits are not those of the CPU, since sums have another order. Statuses
 // are the device's; after one that is not OK, the states of the call are inconsistent and must not
 // be used further.
-#ifndef RECOLLECT_MODEL_DEVICE_DEVICE_MODEL_H_
-#define RECOLLECT_MODEL_DEVICE_DEVICE_MODEL_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -132,5 +131,3 @@ class DeviceModel {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_DEVICE_DEVICE_MODEL_H_

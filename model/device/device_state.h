@@ -1,8 +1,7 @@
 // The local state of a sequence in every layer (local_state.h), in device memory: the mixer's
 // recurrence in fp32, and the cached keys and values that the local patterns can still reach
 // (device_cache.h).
-#ifndef RECOLLECT_MODEL_DEVICE_DEVICE_STATE_H_
-#define RECOLLECT_MODEL_DEVICE_DEVICE_STATE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -89,5 +88,3 @@ class DeviceState {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_DEVICE_DEVICE_STATE_H_

@@ -2,8 +2,7 @@
 //   const int64_t at = tables.Add(std::span<const float>(cosines));
 //   RETURN_IF_ERROR(tables.Upload(device, memory));
 //   device.Run(kernels::RopeOp{.cosines = tables.At<float>(at), …});
-#ifndef RECOLLECT_MODEL_DEVICE_DEVICE_TABLES_H_
-#define RECOLLECT_MODEL_DEVICE_DEVICE_TABLES_H_
+#pragma once
 
 #include <algorithm>
 #include <bit>
@@ -82,5 +81,3 @@ struct CopyTable {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_DEVICE_DEVICE_TABLES_H_

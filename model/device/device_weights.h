@@ -1,8 +1,7 @@
 // The tensors of a checkpoint (weights.h) in the memory of a device: matrices [n, k] row-major in
 // the number format of the products, all else fp32. Where RAT's heads share queries and keys, each
 // head has its own copy of their rows, and the matrix is laid out as RAT+'s. Private to model/.
-#ifndef RECOLLECT_MODEL_DEVICE_DEVICE_WEIGHTS_H_
-#define RECOLLECT_MODEL_DEVICE_DEVICE_WEIGHTS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -49,5 +48,3 @@ absl::StatusOr<DeviceWeights> LoadDeviceWeights(kernels::Device& device, const T
                                                 const ModelConfig& config, DType dtype);
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_DEVICE_DEVICE_WEIGHTS_H_

@@ -1,7 +1,6 @@
 // Keys and values of every position of a layer, for sequences whose queries choose blocks
 // (BlockChoice), and the bounds by which a query scores a block.
-#ifndef RECOLLECT_MODEL_STATE_BLOCK_CACHE_H_
-#define RECOLLECT_MODEL_STATE_BLOCK_CACHE_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -52,5 +51,3 @@ class BlockCache {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_STATE_BLOCK_CACHE_H_

@@ -1,7 +1,6 @@
 // Computes which entries of a layer's cache a position attends to: the arithmetic of a local
 // pattern over three parts, which LocalCache keeps in RAM and DeviceCache on a device (design 2.2).
-#ifndef RECOLLECT_MODEL_STATE_CACHE_INDEX_H_
-#define RECOLLECT_MODEL_STATE_CACHE_INDEX_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -40,5 +39,3 @@ class CacheIndex {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_STATE_CACHE_INDEX_H_

@@ -1,6 +1,5 @@
 // Numbers of a cache's entries in position order, in fp32 or in bf16. Private to model/state.
-#ifndef RECOLLECT_MODEL_STATE_ENTRY_LIST_H_
-#define RECOLLECT_MODEL_STATE_ENTRY_LIST_H_
+#pragma once
 
 #include <algorithm>
 #include <bit>
@@ -96,5 +95,3 @@ class EntryList {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_STATE_ENTRY_LIST_H_

@@ -1,7 +1,6 @@
 // Keys and values of some heads of a layer that share one local pattern, for the positions that the
 // pattern can still reach (design 2.2).
-#ifndef RECOLLECT_MODEL_STATE_LOCAL_CACHE_H_
-#define RECOLLECT_MODEL_STATE_LOCAL_CACHE_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -75,5 +74,3 @@ class LocalCache {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_STATE_LOCAL_CACHE_H_

@@ -2,8 +2,7 @@
 // vectors and the cached keys and values that the local patterns can still reach (design 2.2). With
 // a finite span its size does not depend on the sequence's length; with an unbounded span it grows
 // by one entry every D positions.
-#ifndef RECOLLECT_MODEL_STATE_LOCAL_STATE_H_
-#define RECOLLECT_MODEL_STATE_LOCAL_STATE_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -122,5 +121,3 @@ struct LocalState {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_STATE_LOCAL_STATE_H_

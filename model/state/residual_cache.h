@@ -1,7 +1,6 @@
 // The cache of a layer of RAttention: the last W + 1 positions for the window, and the sum S of
 // everything before them.
-#ifndef RECOLLECT_MODEL_STATE_RESIDUAL_CACHE_H_
-#define RECOLLECT_MODEL_STATE_RESIDUAL_CACHE_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -67,5 +66,3 @@ class ResidualCache {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_STATE_RESIDUAL_CACHE_H_

@@ -1,6 +1,5 @@
 // Little-endian numbers to and from the bytes of a stored local state. Private to model/.
-#ifndef RECOLLECT_MODEL_STATE_STATE_BYTES_H_
-#define RECOLLECT_MODEL_STATE_STATE_BYTES_H_
+#pragma once
 
 #include <bit>
 #include <cstring>
@@ -41,5 +40,3 @@ inline bool GetFloats(std::string_view& in, std::vector<float>& values, size_t c
 }
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_STATE_STATE_BYTES_H_

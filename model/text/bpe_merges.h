@@ -1,7 +1,6 @@
 // The merges of a BPE: which two neighbouring tokens become which one, and in what order. Private
 // to model/.
-#ifndef RECOLLECT_MODEL_TEXT_BPE_MERGES_H_
-#define RECOLLECT_MODEL_TEXT_BPE_MERGES_H_
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -43,5 +42,3 @@ class BpeMerges {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_TEXT_BPE_MERGES_H_

@@ -4,8 +4,7 @@
 //
 //   ASSIGN_OR_RETURN(BpeVocabulary vocabulary, BpeVocabulary::FromGguf(file.metadata()));
 //   ASSIGN_OR_RETURN(const auto tokenizer, BpeTokenizer::Create(std::move(vocabulary)));
-#ifndef RECOLLECT_MODEL_TEXT_BPE_TOKENIZER_H_
-#define RECOLLECT_MODEL_TEXT_BPE_TOKENIZER_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -62,5 +61,3 @@ class BpeTokenizer final : public Tokenizer {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_TEXT_BPE_TOKENIZER_H_

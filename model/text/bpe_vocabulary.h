@@ -1,7 +1,6 @@
 // The vocabulary of a byte-level BPE as files hold it, read from a GGUF file's metadata or from the
 // Hugging Face layout's tokenizer.json. BpeTokenizer checks and uses it.
-#ifndef RECOLLECT_MODEL_TEXT_BPE_VOCABULARY_H_
-#define RECOLLECT_MODEL_TEXT_BPE_VOCABULARY_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -40,5 +39,3 @@ struct BpeVocabulary {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_TEXT_BPE_VOCABULARY_H_

@@ -1,8 +1,7 @@
 // GPT-2's printable alphabet of bytes: files write each byte of a token as one printable character.
 // Bytes 0x21 to 0x7e, 0xa1 to 0xac and 0xae to 0xff stand for themselves as code points; the
 // others, in their order, are U+0100 and what follows (a space is U+0120, "Ġ").
-#ifndef RECOLLECT_MODEL_TEXT_BYTE_ALPHABET_H_
-#define RECOLLECT_MODEL_TEXT_BYTE_ALPHABET_H_
+#pragma once
 
 #include <optional>
 #include <string>
@@ -14,5 +13,3 @@ namespace recollect::model {
 std::optional<std::string> FromByteAlphabet(std::string_view text);
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_TEXT_BYTE_ALPHABET_H_

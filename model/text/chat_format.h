@@ -1,7 +1,6 @@
 // The texts around the messages of a conversation, by template. Private to model/; users see
 // chat_template.h.
-#ifndef RECOLLECT_MODEL_TEXT_CHAT_FORMAT_H_
-#define RECOLLECT_MODEL_TEXT_CHAT_FORMAT_H_
+#pragma once
 
 #include <optional>
 #include <span>
@@ -46,5 +45,3 @@ std::span<const std::string_view> ChatFormatNames();
 std::optional<ChatFormat> RecognizeChatFormat(std::string_view jinja);
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_TEXT_CHAT_FORMAT_H_

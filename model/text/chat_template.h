@@ -9,8 +9,7 @@
 // Messages are encoded as text, and no text encodes to a control token: a message cannot end itself
 // or begin another one. Text between two control tokens is one run ("user\nHello"), so that the ids
 // are those of the library for the rendered text.
-#ifndef RECOLLECT_MODEL_TEXT_CHAT_TEMPLATE_H_
-#define RECOLLECT_MODEL_TEXT_CHAT_TEMPLATE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -80,5 +79,3 @@ class ChatTemplate {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_TEXT_CHAT_TEMPLATE_H_

@@ -1,7 +1,6 @@
 // The words of many texts and in how many blocks of them they are, compiled in
 // (cmake/EmbedText.cmake makes the source of model/text/idf.txt, which train/data/idf.py counts).
-#ifndef RECOLLECT_MODEL_TEXT_IDF_TABLE_H_
-#define RECOLLECT_MODEL_TEXT_IDF_TABLE_H_
+#pragma once
 
 #include <string_view>
 
@@ -13,5 +12,3 @@ namespace recollect::model {
 std::string_view IdfTable();
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_TEXT_IDF_TABLE_H_

@@ -1,7 +1,6 @@
 // Divides text into pre-tokens, the words within which a byte-level BPE merges. Four published
 // rules, each a regular expression over Unicode classes (docs/tokenizers.md, "Byte-level BPE").
-#ifndef RECOLLECT_MODEL_TEXT_PRE_TOKENIZER_H_
-#define RECOLLECT_MODEL_TEXT_PRE_TOKENIZER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -62,5 +61,3 @@ class PreTokenSplitter {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_TEXT_PRE_TOKENIZER_H_

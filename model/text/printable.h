@@ -1,7 +1,6 @@
 // Names as people see them. A character that shows nothing, or turns around what stands beside it,
 // makes one name look like another; a control character does things to a terminal.
-#ifndef RECOLLECT_MODEL_TEXT_PRINTABLE_H_
-#define RECOLLECT_MODEL_TEXT_PRINTABLE_H_
+#pragma once
 
 #include <cstddef>
 #include <string>
@@ -27,5 +26,3 @@ std::string Shortened(absl::string_view text, size_t most);
 std::string Quoted(std::string_view text, size_t most);
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_TEXT_PRINTABLE_H_

@@ -1,7 +1,6 @@
 // A SentencePiece BPE model: encodes by its rules, without the library
 // (docs/decisions/0004-own-sentencepiece-reader.md). Private to model/.
-#ifndef RECOLLECT_MODEL_TEXT_SENTENCEPIECE_MODEL_H_
-#define RECOLLECT_MODEL_TEXT_SENTENCEPIECE_MODEL_H_
+#pragma once
 
 #include <array>
 #include <cstdint>
@@ -58,5 +57,3 @@ class SentencePieceModel {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_TEXT_SENTENCEPIECE_MODEL_H_

@@ -4,8 +4,7 @@
 // Models of others (SentencePieceVocabulary::whole_text) encode texts as wholes instead, with the
 // library's ids, and most put a space before every text ("dummy prefix", LLaMA's); cuts are then
 // made only where they cannot change an id.
-#ifndef RECOLLECT_MODEL_TEXT_SENTENCEPIECE_TOKENIZER_H_
-#define RECOLLECT_MODEL_TEXT_SENTENCEPIECE_TOKENIZER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -42,5 +41,3 @@ class SentencePieceTokenizer final : public Tokenizer {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_TEXT_SENTENCEPIECE_TOKENIZER_H_

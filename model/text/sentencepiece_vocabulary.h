@@ -1,7 +1,6 @@
 // The vocabulary of a SentencePiece BPE model as files hold it: read from a tokenizer.model or from
 // a GGUF file's metadata. SentencePieceModel checks and uses it.
-#ifndef RECOLLECT_MODEL_TEXT_SENTENCEPIECE_VOCABULARY_H_
-#define RECOLLECT_MODEL_TEXT_SENTENCEPIECE_VOCABULARY_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -53,5 +52,3 @@ struct SentencePieceVocabulary {
 bool IsControlName(std::string_view text);
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_TEXT_SENTENCEPIECE_VOCABULARY_H_

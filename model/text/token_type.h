@@ -1,6 +1,5 @@
 // Defines the kinds of tokens of a vocabulary.
-#ifndef RECOLLECT_MODEL_TEXT_TOKEN_TYPE_H_
-#define RECOLLECT_MODEL_TEXT_TOKEN_TYPE_H_
+#pragma once
 
 #include <cstdint>
 
@@ -17,5 +16,3 @@ enum class TokenType : int32_t {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_TEXT_TOKEN_TYPE_H_

@@ -8,8 +8,7 @@
 // the last cut that later text cannot change is decided.
 //
 // Two kinds: SentencePiece (sentencepiece_tokenizer.h) and byte-level BPE (bpe_tokenizer.h).
-#ifndef RECOLLECT_MODEL_TEXT_TOKENIZER_H_
-#define RECOLLECT_MODEL_TEXT_TOKENIZER_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -91,5 +90,3 @@ int64_t FindInvalidUtf8(std::string_view text, bool allow_partial_end);
 std::string WholeCharacters(std::string text);
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_TEXT_TOKENIZER_H_

@@ -13,8 +13,7 @@
 // A word's weight is its inverse document frequency, a property of its text alone: a table that is
 // compiled in (model/text/idf.txt, made by train/data/idf.py) says it whatever the tokenizer, and
 // however many documents there are.
-#ifndef RECOLLECT_MODEL_TEXT_WORDS_H_
-#define RECOLLECT_MODEL_TEXT_WORDS_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -58,5 +57,3 @@ class Words {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_TEXT_WORDS_H_

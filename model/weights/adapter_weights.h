@@ -1,7 +1,6 @@
 // The tensors of a memory adapter (docs/llama.md, "Memory adapter"): a file beside that of
 // the pretrained model. Private to model/ and its tests.
-#ifndef RECOLLECT_MODEL_WEIGHTS_ADAPTER_WEIGHTS_H_
-#define RECOLLECT_MODEL_WEIGHTS_ADAPTER_WEIGHTS_H_
+#pragma once
 
 #include <vector>
 
@@ -32,5 +31,3 @@ absl::Status ReadAdapter(const TensorFile& file, const ModelConfig& config, DTyp
 absl::StatusOr<float> ReadSuccessorDistance(const TensorFile& file);
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_WEIGHTS_ADAPTER_WEIGHTS_H_

@@ -1,8 +1,7 @@
 // The rows of an embedding in RAM, in the number format of their file: a row is converted when it
 // is read, so that a vocabulary of 8-bit blocks takes a quarter of what fp32 would. Private to
 // model/.
-#ifndef RECOLLECT_MODEL_WEIGHTS_EMBEDDING_ROWS_H_
-#define RECOLLECT_MODEL_WEIGHTS_EMBEDDING_ROWS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -34,5 +33,3 @@ class EmbeddingRows {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_WEIGHTS_EMBEDDING_ROWS_H_

@@ -1,6 +1,5 @@
 // The fingerprint, which binds stored memory to the model that wrote it.
-#ifndef RECOLLECT_MODEL_WEIGHTS_FINGERPRINT_H_
-#define RECOLLECT_MODEL_WEIGHTS_FINGERPRINT_H_
+#pragma once
 
 #include <string>
 
@@ -31,5 +30,3 @@ absl::StatusOr<std::string> ComputeFingerprint(const FileDigests& files,
                                                const LocalPatterns& patterns, DType dtype);
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_WEIGHTS_FINGERPRINT_H_

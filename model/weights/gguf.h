@@ -10,8 +10,7 @@
 // A model may be split into several such files (model/gguf_parts.h). Each has its own tensors and
 // the keys split.no (from 0), split.count and split.tensors.count; the first has all other
 // metadata.
-#ifndef RECOLLECT_MODEL_WEIGHTS_GGUF_H_
-#define RECOLLECT_MODEL_WEIGHTS_GGUF_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -58,5 +57,3 @@ class GgufFile final : public TensorFile {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_WEIGHTS_GGUF_H_

@@ -1,6 +1,5 @@
 // Reads the items of a GGUF file one after another. Private to model/weights.
-#ifndef RECOLLECT_MODEL_WEIGHTS_GGUF_CURSOR_H_
-#define RECOLLECT_MODEL_WEIGHTS_GGUF_CURSOR_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -65,5 +64,3 @@ inline std::string GgufQuoted(std::string_view name) {
 }
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_WEIGHTS_GGUF_CURSOR_H_

@@ -3,8 +3,7 @@
 //
 //   ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(path));
 //   ASSIGN_OR_RETURN(const int64_t layers, file.metadata().GetInt("llama.block_count"));
-#ifndef RECOLLECT_MODEL_WEIGHTS_GGUF_METADATA_H_
-#define RECOLLECT_MODEL_WEIGHTS_GGUF_METADATA_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -73,5 +72,3 @@ class GgufMetadata {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_WEIGHTS_GGUF_METADATA_H_

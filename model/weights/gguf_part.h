@@ -1,7 +1,6 @@
 // Reads one GGUF file, which is a whole model or a part of one in several. Private to
 // model/weights; others open a GgufFile.
-#ifndef RECOLLECT_MODEL_WEIGHTS_GGUF_PART_H_
-#define RECOLLECT_MODEL_WEIGHTS_GGUF_PART_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -45,5 +44,3 @@ struct GgufPart {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_WEIGHTS_GGUF_PART_H_

@@ -1,7 +1,6 @@
 // The config of the family `llama` from a GGUF file (docs/llama.md).
 // Private to model/ and its tests.
-#ifndef RECOLLECT_MODEL_WEIGHTS_LLAMA_GGUF_H_
-#define RECOLLECT_MODEL_WEIGHTS_LLAMA_GGUF_H_
+#pragma once
 
 #include "absl/status/statusor.h"
 #include "model/config/config.h"
@@ -15,5 +14,3 @@ namespace recollect::model {
 absl::StatusOr<ModelConfig> LlamaConfigFromGguf(const GgufFile& file);
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_WEIGHTS_LLAMA_GGUF_H_

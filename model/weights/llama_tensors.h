@@ -1,7 +1,6 @@
 // A checkpoint of the family `llama` under the names of docs/model-format.md: projections that its
 // file has apart are one tensor here, stacked by rows. Private to model/ and its tests.
-#ifndef RECOLLECT_MODEL_WEIGHTS_LLAMA_TENSORS_H_
-#define RECOLLECT_MODEL_WEIGHTS_LLAMA_TENSORS_H_
+#pragma once
 
 #include <map>
 #include <memory>
@@ -41,5 +40,3 @@ class LlamaTensors final : public TensorFile {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_WEIGHTS_LLAMA_TENSORS_H_

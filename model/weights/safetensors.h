@@ -4,8 +4,7 @@
 //
 // A large checkpoint is split into several such files. Its index, usually
 // model.safetensors.index.json, says in its "weight_map" which file beside it holds which tensor.
-#ifndef RECOLLECT_MODEL_WEIGHTS_SAFETENSORS_H_
-#define RECOLLECT_MODEL_WEIGHTS_SAFETENSORS_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -44,5 +43,3 @@ class SafetensorsFile final : public TensorFile {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_WEIGHTS_SAFETENSORS_H_

@@ -1,7 +1,6 @@
 // The tensors of a checkpoint by name, whatever the format of its file is: SafetensorsFile
 // (safetensors.h), GgufFile (gguf.h), or either under this project's names (llama_tensors.h).
-#ifndef RECOLLECT_MODEL_WEIGHTS_TENSOR_FILE_H_
-#define RECOLLECT_MODEL_WEIGHTS_TENSOR_FILE_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -59,5 +58,3 @@ absl::Status CheckCoverage(std::vector<TensorPlace> places, uint64_t data_bytes,
                            uint64_t alignment);
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_WEIGHTS_TENSOR_FILE_H_

@@ -1,6 +1,5 @@
 // Numbers of a checkpoint's tensors as fp32, from every format that weights are stored in.
-#ifndef RECOLLECT_MODEL_WEIGHTS_TENSOR_FLOATS_H_
-#define RECOLLECT_MODEL_WEIGHTS_TENSOR_FLOATS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -37,5 +36,3 @@ inline absl::StatusOr<std::vector<float>> ReadFinite(const TensorFile& file,
 absl::Status CheckFiniteBlocks(const TensorInfo& info, const std::string& name);
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_WEIGHTS_TENSOR_FLOATS_H_

@@ -1,7 +1,6 @@
 // The tensors of a checkpoint, checked against the config and packed for the matrix products.
 // Private to model/ and its tests; names and shapes are those of docs/model-format.md.
-#ifndef RECOLLECT_MODEL_WEIGHTS_WEIGHTS_H_
-#define RECOLLECT_MODEL_WEIGHTS_WEIGHTS_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -192,5 +191,3 @@ absl::StatusOr<Weights> LoadWeights(const TensorFile& file, const TensorFile* ad
                                     const ModelConfig& config, DType dtype);
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_WEIGHTS_WEIGHTS_H_

@@ -3,8 +3,7 @@
 //
 // A reader gets them one by one: a WeightsReader (model/weights/weights_reader.h), whose tensors
 // lie in RAM, or the one of model/device/device_weights.cc.
-#ifndef RECOLLECT_MODEL_WEIGHTS_WEIGHTS_LIST_H_
-#define RECOLLECT_MODEL_WEIGHTS_WEIGHTS_LIST_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -174,5 +173,3 @@ void AddTensors(Reader& reader, const ModelConfig& config, WeightsOf<T>& weights
 }
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_WEIGHTS_WEIGHTS_LIST_H_

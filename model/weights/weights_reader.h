@@ -1,6 +1,5 @@
 // Lists the tensors of a checkpoint, and reads them into weights. Private to model/.
-#ifndef RECOLLECT_MODEL_WEIGHTS_WEIGHTS_READER_H_
-#define RECOLLECT_MODEL_WEIGHTS_WEIGHTS_READER_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -144,5 +143,3 @@ class WeightsReader {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_MODEL_WEIGHTS_WEIGHTS_READER_H_

@@ -1,8 +1,7 @@
 // Converts between recollect.v1 messages and the engine's types. What a message cannot say
 // (service/limits.h) is INVALID_ARGUMENT here; values are the engine's to check
 // (engine/step/limits.h). Encoding cannot fail.
-#ifndef RECOLLECT_SERVICE_CODEC_CODEC_H_
-#define RECOLLECT_SERVICE_CODEC_CODEC_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -59,5 +58,3 @@ v1::RpcStats Encode(const std::string& method, const MethodMetrics& metrics);
 std::string ValidUtf8(std::string_view bytes);
 
 }  // namespace recollect::service
-
-#endif  // RECOLLECT_SERVICE_CODEC_CODEC_H_

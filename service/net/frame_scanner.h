@@ -1,7 +1,6 @@
 // Follows the frames of one direction of an HTTP/2 connection (RFC 9113, 4.1) through the bytes
 // that pass, without a look at what they carry.
-#ifndef RECOLLECT_SERVICE_NET_FRAME_SCANNER_H_
-#define RECOLLECT_SERVICE_NET_FRAME_SCANNER_H_
+#pragma once
 
 #include <algorithm>
 #include <cstddef>
@@ -48,5 +47,3 @@ class FrameScanner {
 };
 
 }  // namespace recollect::service
-
-#endif  // RECOLLECT_SERVICE_NET_FRAME_SCANNER_H_

@@ -5,8 +5,7 @@
 //   ASSIGN_OR_RETURN(auto gate, Gate::Open("127.0.0.1:0", 256));
 //   gate->Start([&](int connection) { … });
 //   … gate->address() …
-#ifndef RECOLLECT_SERVICE_NET_GATE_H_
-#define RECOLLECT_SERVICE_NET_GATE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -51,5 +50,3 @@ class Gate {
 };
 
 }  // namespace recollect::service
-
-#endif  // RECOLLECT_SERVICE_NET_GATE_H_

@@ -1,7 +1,6 @@
 // Error messages for a request that cannot be parsed, or whose method does not exist: in both cases
 // gRPC's callback services answer UNIMPLEMENTED without a message.
-#ifndef RECOLLECT_SERVICE_NET_PARSE_ERRORS_H_
-#define RECOLLECT_SERVICE_NET_PARSE_ERRORS_H_
+#pragma once
 
 #include <memory>
 #include <vector>
@@ -16,5 +15,3 @@ std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterfac
 ParseErrorInterceptors();
 
 }  // namespace recollect::service
-
-#endif  // RECOLLECT_SERVICE_NET_PARSE_ERRORS_H_

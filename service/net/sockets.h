@@ -1,6 +1,5 @@
 // Sockets for the gate: descriptors that close themselves, listening, names of peers.
-#ifndef RECOLLECT_SERVICE_NET_SOCKETS_H_
-#define RECOLLECT_SERVICE_NET_SOCKETS_H_
+#pragma once
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -52,5 +51,3 @@ std::string PeerName(absl::string_view grpc_peer);
 std::string PeerAddress(absl::string_view peer_name);
 
 }  // namespace recollect::service
-
-#endif  // RECOLLECT_SERVICE_NET_SOCKETS_H_

@@ -1,6 +1,5 @@
 // An end of a connection, with TLS or without. No call blocks.
-#ifndef RECOLLECT_SERVICE_NET_WIRE_H_
-#define RECOLLECT_SERVICE_NET_WIRE_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -34,5 +33,3 @@ std::unique_ptr<Wire> MakePlainWire(int socket);
 std::unique_ptr<Wire> MakeTlsWire(int socket, const access::Certificate::Context& context);
 
 }  // namespace recollect::service
-
-#endif  // RECOLLECT_SERVICE_NET_WIRE_H_

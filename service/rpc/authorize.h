@@ -1,7 +1,6 @@
 // Checks whether a caller may send a request of recollect.v1. kMethods has a row for each request,
 // so that a new RPC, which service/rpc/call.h passes through here, does not compile without one.
-#ifndef RECOLLECT_SERVICE_RPC_AUTHORIZE_H_
-#define RECOLLECT_SERVICE_RPC_AUTHORIZE_H_
+#pragma once
 
 #include <cstdint>
 #include <tuple>
@@ -95,5 +94,3 @@ absl::Status Authorize(engine::Engine& engine, const access::Caller& caller,
 }
 
 }  // namespace recollect::service
-
-#endif  // RECOLLECT_SERVICE_RPC_AUTHORIZE_H_

@@ -4,8 +4,7 @@
 //   return RunOnPool(runtime_, context, request, [=, this](const access::Caller&) {
 //     return Put(engine_.GetDocument(request->id()), response);
 //   });
-#ifndef RECOLLECT_SERVICE_RPC_CALL_H_
-#define RECOLLECT_SERVICE_RPC_CALL_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -140,5 +139,3 @@ Unary* RunAsync(Runtime& runtime, Context* context, const Request* request, cons
 }
 
 }  // namespace recollect::service
-
-#endif  // RECOLLECT_SERVICE_RPC_CALL_H_

@@ -1,7 +1,6 @@
 // The RPC groups Documents, Generation and Admin, and the calls of them that are classes of their
 // own.
-#ifndef RECOLLECT_SERVICE_RPC_SERVICES_H_
-#define RECOLLECT_SERVICE_RPC_SERVICES_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -41,5 +40,3 @@ grpc::ServerBidiReactor<v1::ImportDocumentRequest, v1::ImportDocumentResponse>* 
     Runtime& runtime, engine::Engine& engine, Context* context);
 
 }  // namespace recollect::service
-
-#endif  // RECOLLECT_SERVICE_RPC_SERVICES_H_

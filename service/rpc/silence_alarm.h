@@ -1,6 +1,5 @@
 // Ends a call whose client sends nothing: set before a read, disarmed when the read is over.
-#ifndef RECOLLECT_SERVICE_RPC_SILENCE_ALARM_H_
-#define RECOLLECT_SERVICE_RPC_SILENCE_ALARM_H_
+#pragma once
 
 #include <atomic>
 #include <memory>
@@ -39,5 +38,3 @@ class SilenceAlarm {
 };
 
 }  // namespace recollect::service
-
-#endif  // RECOLLECT_SERVICE_RPC_SILENCE_ALARM_H_

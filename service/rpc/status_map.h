@@ -1,7 +1,6 @@
 // absl::Status to grpc::Status. The codes have the same numbers and meaning by definition of both;
 // messages are cut to kMaxErrorBytes.
-#ifndef RECOLLECT_SERVICE_RPC_STATUS_MAP_H_
-#define RECOLLECT_SERVICE_RPC_STATUS_MAP_H_
+#pragma once
 
 #include "absl/status/status.h"
 #include "grpcpp/support/status.h"
@@ -11,5 +10,3 @@ namespace recollect::service {
 grpc::Status ToGrpc(const absl::Status& status);
 
 }  // namespace recollect::service
-
-#endif  // RECOLLECT_SERVICE_RPC_STATUS_MAP_H_

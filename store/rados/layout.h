@@ -1,6 +1,5 @@
 // Holds in memory where the records of one owner lie, as its head object says.
-#ifndef RECOLLECT_STORE_RADOS_LAYOUT_H_
-#define RECOLLECT_STORE_RADOS_LAYOUT_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -75,5 +74,3 @@ class Layout {
 };
 
 }  // namespace recollect::store::rados
-
-#endif  // RECOLLECT_STORE_RADOS_LAYOUT_H_

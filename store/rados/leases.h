@@ -1,6 +1,5 @@
 // Keeps the locks of this process on head objects from expiring, and calls back at the same pace.
-#ifndef RECOLLECT_STORE_RADOS_LEASES_H_
-#define RECOLLECT_STORE_RADOS_LEASES_H_
+#pragma once
 
 #include <condition_variable>
 #include <cstdint>
@@ -47,5 +46,3 @@ class Leases {
 };
 
 }  // namespace recollect::store::rados
-
-#endif  // RECOLLECT_STORE_RADOS_LEASES_H_

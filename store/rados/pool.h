@@ -1,7 +1,6 @@
 // A namespace of a RADOS pool: wraps the library's operations in our types and codes. Knows no
 // documents.
-#ifndef RECOLLECT_STORE_RADOS_POOL_H_
-#define RECOLLECT_STORE_RADOS_POOL_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -126,5 +125,3 @@ class Pool {
 };
 
 }  // namespace recollect::store::rados
-
-#endif  // RECOLLECT_STORE_RADOS_POOL_H_

@@ -1,7 +1,6 @@
 // The store over Ceph RADOS: many servers share one namespace of one pool. How it works:
 // docs/rados.md; why so: docs/decisions/0033-rados.md.
-#ifndef RECOLLECT_STORE_RADOS_RADOS_STORE_H_
-#define RECOLLECT_STORE_RADOS_RADOS_STORE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -61,5 +60,3 @@ using rados::ParseRadosName;
 using rados::RadosCheck;
 using rados::RadosOptions;
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_STORE_RADOS_RADOS_STORE_H_

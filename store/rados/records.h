@@ -1,7 +1,6 @@
 // Names of objects and the records that only the store over RADOS has. All other records are in
 // store/format.h. Byte tables: docs/formats.md.
-#ifndef RECOLLECT_STORE_RADOS_RECORDS_H_
-#define RECOLLECT_STORE_RADOS_RECORDS_H_
+#pragma once
 
 #include <cstdint>
 #include <optional>
@@ -103,5 +102,3 @@ absl::StatusOr<std::vector<Extent>> DecodeExtents(Bytes key, Bytes record, Bytes
 absl::StatusOr<IndexHeadRecord> DecodeIndexHead(Bytes key, Bytes record, Bytes what);
 
 }  // namespace recollect::store::rados
-
-#endif  // RECOLLECT_STORE_RADOS_RECORDS_H_

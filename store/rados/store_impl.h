@@ -4,8 +4,7 @@
 // takes over ingests and imports, ingest.cc commits and publishes; head.cc reads head objects;
 // chunks.cc reads chunks, through the cache if there is one, and keeps those of sessions; read.cc
 // reads all else by owner; index.cc keeps indexes.
-#ifndef RECOLLECT_STORE_RADOS_STORE_IMPL_H_
-#define RECOLLECT_STORE_RADOS_STORE_IMPL_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -227,5 +226,3 @@ class RadosStore final : public PieceStore {
 };
 
 }  // namespace recollect::store::rados
-
-#endif  // RECOLLECT_STORE_RADOS_STORE_IMPL_H_

@@ -1,7 +1,6 @@
 // The cache of records in a RocksDB of its own, whose oldest files go when the budget is used up
 // (docs/decisions/0036-cache-in-front-of-rados.md).
-#ifndef RECOLLECT_STORE_ROCKS_ROCKS_CACHE_H_
-#define RECOLLECT_STORE_ROCKS_ROCKS_CACHE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -33,5 +32,3 @@ using rocks::kMinCacheBytes;
 using rocks::OpenRocksCache;
 using rocks::RocksCacheOptions;
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_STORE_ROCKS_ROCKS_CACHE_H_

@@ -1,6 +1,5 @@
 // DocumentStore on RocksDB. RocksDB's own headers stay in the .cc files and private headers here.
-#ifndef RECOLLECT_STORE_ROCKS_ROCKS_STORE_H_
-#define RECOLLECT_STORE_ROCKS_ROCKS_STORE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -31,5 +30,3 @@ namespace recollect::store {
 using rocks::OpenRocksStore;
 using rocks::RocksOptions;
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_STORE_ROCKS_ROCKS_STORE_H_

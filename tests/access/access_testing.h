@@ -1,6 +1,5 @@
 // A keys file in a directory of the test's own.
-#ifndef RECOLLECT_TESTS_ACCESS_ACCESS_TESTING_H_
-#define RECOLLECT_TESTS_ACCESS_ACCESS_TESTING_H_
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,5 +45,3 @@ class KeysFileTest : public ::testing::Test {
 };
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_TESTS_ACCESS_ACCESS_TESTING_H_

@@ -1,6 +1,5 @@
 // The program `recollect` on the tiny model.
-#ifndef RECOLLECT_TESTS_CLI_CLI_TESTING_H_
-#define RECOLLECT_TESTS_CLI_CLI_TESTING_H_
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -75,5 +74,3 @@ class CliTest : public ::testing::Test {
 };
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_TESTS_CLI_CLI_TESTING_H_

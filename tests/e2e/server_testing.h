@@ -1,6 +1,5 @@
 // The program `recollect` as a server on RocksDB, and a client of it.
-#ifndef RECOLLECT_TESTS_E2E_SERVER_TESTING_H_
-#define RECOLLECT_TESTS_E2E_SERVER_TESTING_H_
+#pragma once
 
 #include <signal.h>
 
@@ -72,5 +71,3 @@ class ServerTest : public CliTest {
 };
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_TESTS_E2E_SERVER_TESTING_H_

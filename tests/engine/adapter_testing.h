@@ -1,6 +1,5 @@
 // Engines over a tiny model with a memory adapter, and what PyTorch computes for it.
-#ifndef RECOLLECT_TESTS_ENGINE_ADAPTER_TESTING_H_
-#define RECOLLECT_TESTS_ENGINE_ADAPTER_TESTING_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -92,5 +91,3 @@ class AdapterTest : public ::testing::TestWithParam<Place> {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_TESTS_ENGINE_ADAPTER_TESTING_H_

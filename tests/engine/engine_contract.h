@@ -1,7 +1,6 @@
 // The fixture for tests of what every Engine must do, whatever its model: engine/engine.h promises
 // it, and the service relies on it.
-#ifndef RECOLLECT_TESTS_ENGINE_ENGINE_CONTRACT_H_
-#define RECOLLECT_TESTS_ENGINE_ENGINE_CONTRACT_H_
+#pragma once
 
 #include <atomic>
 #include <cstdint>
@@ -181,5 +180,3 @@ class EngineContractTest : public ::testing::TestWithParam<Implementation> {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_TESTS_ENGINE_ENGINE_CONTRACT_H_

@@ -1,6 +1,5 @@
 // Helpers of the engine's tests: a tiny random model, text, blocking forms of the engine's calls.
-#ifndef RECOLLECT_TESTS_ENGINE_ENGINE_TESTING_H_
-#define RECOLLECT_TESTS_ENGINE_ENGINE_TESTING_H_
+#pragma once
 
 #include <condition_variable>
 #include <cstdint>
@@ -217,5 +216,3 @@ class ForwardingStore : public store::DocumentStore {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_TESTS_ENGINE_ENGINE_TESTING_H_

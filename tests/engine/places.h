@@ -1,7 +1,6 @@
 // The places where a test's layers run: on the CPU, or on a device.
 //   INSTANTIATE_TEST_SUITE_P(Places, AdapterTest, kPlaces, NameOfPlace);
-#ifndef RECOLLECT_TESTS_ENGINE_PLACES_H_
-#define RECOLLECT_TESTS_ENGINE_PLACES_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -18,5 +17,3 @@ inline std::string NameOfPlace(const ::testing::TestParamInfo<Place>& info) {
 }
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_TESTS_ENGINE_PLACES_H_

@@ -1,6 +1,5 @@
 // Helpers of the engine's tests of models without landmarks (RAT+).
-#ifndef RECOLLECT_TESTS_ENGINE_RATPLUS_TESTING_H_
-#define RECOLLECT_TESTS_ENGINE_RATPLUS_TESTING_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -67,5 +66,3 @@ class RatPlusEngineTest : public ::testing::Test {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_TESTS_ENGINE_RATPLUS_TESTING_H_

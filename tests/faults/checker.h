@@ -1,7 +1,6 @@
 // Checks a store after any fault: every published document is there, bit for bit, or reported as
 // DATA_LOSS; a deleted one is gone; and the store goes on working.
-#ifndef RECOLLECT_TESTS_FAULTS_CHECKER_H_
-#define RECOLLECT_TESTS_FAULTS_CHECKER_H_
+#pragma once
 
 #include <algorithm>
 #include <chrono>
@@ -133,5 +132,3 @@ inline void WorkOn(DocumentStore& store, const std::string& name,
 }
 
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_TESTS_FAULTS_CHECKER_H_

@@ -1,6 +1,5 @@
 // Reads what pages of the documentation promise of errors.
-#ifndef RECOLLECT_TESTS_FRONT_ENDS_PAGES_H_
-#define RECOLLECT_TESTS_FRONT_ENDS_PAGES_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -68,5 +67,3 @@ inline std::map<std::string, std::string> Promises() {
 }
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_TESTS_FRONT_ENDS_PAGES_H_

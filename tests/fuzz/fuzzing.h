@@ -1,7 +1,6 @@
 // Helpers of the fuzz targets. A target is one function that gives bytes to a reader in the engine
 // and aborts if a promise of that reader is broken; docs/operations.md says how to run targets.
-#ifndef RECOLLECT_TESTS_FUZZ_FUZZING_H_
-#define RECOLLECT_TESTS_FUZZ_FUZZING_H_
+#pragma once
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -63,5 +62,3 @@ inline void CheckRefusal(const absl::Status& status,
 }
 
 }  // namespace recollect::fuzz
-
-#endif  // RECOLLECT_TESTS_FUZZ_FUZZING_H_

@@ -1,7 +1,6 @@
 // Sends one request to a handler of http/, without a socket, over the fake engine. Any body must
 // get a success or a refusal: never 5xx, and never silence.
-#ifndef RECOLLECT_TESTS_FUZZ_HTTP_FUZZING_H_
-#define RECOLLECT_TESTS_FUZZ_HTTP_FUZZING_H_
+#pragma once
 
 #include <algorithm>
 #include <memory>
@@ -60,5 +59,3 @@ void CheckAnswer(const HttpAnswer& answer);
 void PostJson(const char* path, std::string_view body);
 
 }  // namespace recollect::fuzz
-
-#endif  // RECOLLECT_TESTS_FUZZ_HTTP_FUZZING_H_

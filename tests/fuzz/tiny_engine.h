@@ -1,6 +1,5 @@
 // An engine of a very small model over a store in memory, made once per process.
-#ifndef RECOLLECT_TESTS_FUZZ_TINY_ENGINE_H_
-#define RECOLLECT_TESTS_FUZZ_TINY_ENGINE_H_
+#pragma once
 
 #include <filesystem>
 #include <future>
@@ -79,5 +78,3 @@ inline absl::StatusOr<store::DocumentInfo> Finish(engine::IngestStream& stream) 
 }
 
 }  // namespace recollect::fuzz
-
-#endif  // RECOLLECT_TESTS_FUZZ_TINY_ENGINE_H_

@@ -1,6 +1,5 @@
 // Checks for any tokenizer and text.
-#ifndef RECOLLECT_TESTS_FUZZ_TOKENIZER_CHECKS_H_
-#define RECOLLECT_TESTS_FUZZ_TOKENIZER_CHECKS_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -50,5 +49,3 @@ inline void CheckTokenizer(const model::Tokenizer& tokenizer, std::string_view t
 }
 
 }  // namespace recollect::fuzz
-
-#endif  // RECOLLECT_TESTS_FUZZ_TOKENIZER_CHECKS_H_

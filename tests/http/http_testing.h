@@ -1,6 +1,5 @@
 // An HTTP server over the fake engine, and a client made of one plain socket.
-#ifndef RECOLLECT_TESTS_HTTP_HTTP_TESTING_H_
-#define RECOLLECT_TESTS_HTTP_HTTP_TESTING_H_
+#pragma once
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
@@ -179,5 +178,3 @@ class HttpTest : public ::testing::Test {
 };
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_TESTS_HTTP_HTTP_TESTING_H_

@@ -1,6 +1,5 @@
 // Helpers of the tests of whole models: tiny models on disk, random tokens.
-#ifndef RECOLLECT_TESTS_MODEL_MODEL_TESTING_H_
-#define RECOLLECT_TESTS_MODEL_MODEL_TESTING_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -164,5 +163,3 @@ inline void ExpectABatchEqualsEachAlone(const CpuModel& model,
 }
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_TESTS_MODEL_MODEL_TESTING_H_

@@ -1,6 +1,5 @@
 // A case that the oracle of a family with landmarks wrote (tests/golden/README.md).
-#ifndef RECOLLECT_TESTS_MODEL_ORACLE_CASE_H_
-#define RECOLLECT_TESTS_MODEL_ORACLE_CASE_H_
+#pragma once
 
 #include <cmath>
 #include <cstdint>
@@ -113,5 +112,3 @@ class OracleCase {
 };
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_TESTS_MODEL_ORACLE_CASE_H_

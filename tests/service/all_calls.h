@@ -1,6 +1,5 @@
 // Makes every call of the service's client, for tests of who may call what.
-#ifndef RECOLLECT_TESTS_SERVICE_ALL_CALLS_H_
-#define RECOLLECT_TESTS_SERVICE_ALL_CALLS_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -66,5 +65,3 @@ inline std::map<std::string, absl::Status> AllCalls(client::Client& client, cons
 }
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_TESTS_SERVICE_ALL_CALLS_H_

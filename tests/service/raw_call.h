@@ -1,7 +1,6 @@
 // Sends one message to any method and returns the first of the answer, as bytes: for services whose
 // generated code Debian does not ship.
-#ifndef RECOLLECT_TESTS_SERVICE_RAW_CALL_H_
-#define RECOLLECT_TESTS_SERVICE_RAW_CALL_H_
+#pragma once
 
 #include <map>
 #include <memory>
@@ -54,5 +53,3 @@ inline absl::StatusOr<std::string> RawCall(
 }
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_TESTS_SERVICE_RAW_CALL_H_

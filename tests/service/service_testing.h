@@ -1,6 +1,5 @@
 // A server over the fake engine, on a free port, with a client.
-#ifndef RECOLLECT_TESTS_SERVICE_SERVICE_TESTING_H_
-#define RECOLLECT_TESTS_SERVICE_SERVICE_TESTING_H_
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,5 +51,3 @@ class ServiceTest : public ::testing::Test {
 };
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_TESTS_SERVICE_SERVICE_TESTING_H_

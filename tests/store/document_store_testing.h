@@ -1,6 +1,5 @@
 // The fixture of what every implementation of DocumentStore must do.
-#ifndef RECOLLECT_TESTS_STORE_DOCUMENT_STORE_TESTING_H_
-#define RECOLLECT_TESTS_STORE_DOCUMENT_STORE_TESTING_H_
+#pragma once
 
 #include <functional>
 #include <memory>
@@ -68,5 +67,3 @@ class DocumentStoreTest : public testing::TestWithParam<Implementation> {
 };
 
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_TESTS_STORE_DOCUMENT_STORE_TESTING_H_

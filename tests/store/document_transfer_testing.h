@@ -1,6 +1,5 @@
 // The fixture of the tests that carry documents from store to store as files.
-#ifndef RECOLLECT_TESTS_STORE_DOCUMENT_TRANSFER_TESTING_H_
-#define RECOLLECT_TESTS_STORE_DOCUMENT_TRANSFER_TESTING_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -90,5 +89,3 @@ class DocumentTransferTest : public DocumentStoreTest {
 };
 
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_TESTS_STORE_DOCUMENT_TRANSFER_TESTING_H_

@@ -1,8 +1,7 @@
 // A file system that fails on purpose: it has room for a limited number of bytes, fails at the N-th
 // call of a kind, and knows what a loss of power would leave. It wraps the system's own, for one
 // directory that nobody else writes to.
-#ifndef RECOLLECT_TESTS_STORE_FAULT_FILE_SYSTEM_H_
-#define RECOLLECT_TESTS_STORE_FAULT_FILE_SYSTEM_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -305,5 +304,3 @@ struct FaultEnv {
 };
 
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_TESTS_STORE_FAULT_FILE_SYSTEM_H_

@@ -1,6 +1,5 @@
 // Records of every type and version, for the tests of their layouts.
-#ifndef RECOLLECT_TESTS_STORE_FORMAT_SAMPLES_H_
-#define RECOLLECT_TESTS_STORE_FORMAT_SAMPLES_H_
+#pragma once
 
 #include <functional>
 #include <map>
@@ -187,5 +186,3 @@ inline std::vector<std::pair<std::string, Sample>> AllSamples() {
 }
 
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_TESTS_STORE_FORMAT_SAMPLES_H_

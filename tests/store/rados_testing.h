@@ -1,6 +1,5 @@
 // A cluster for the tests of one program: tests/store/rados_test_main.cc starts and stops it.
-#ifndef RECOLLECT_TESTS_STORE_RADOS_TESTING_H_
-#define RECOLLECT_TESTS_STORE_RADOS_TESTING_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -37,5 +36,3 @@ inline std::unique_ptr<DocumentStore> Open(const RadosOptions& options) {
 }
 
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_TESTS_STORE_RADOS_TESTING_H_

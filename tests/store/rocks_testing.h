@@ -1,6 +1,5 @@
 // Files of a data directory, for tests that damage them.
-#ifndef RECOLLECT_TESTS_STORE_ROCKS_TESTING_H_
-#define RECOLLECT_TESTS_STORE_ROCKS_TESTING_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -74,5 +73,3 @@ inline std::vector<std::string> TablesOf(const std::string& directory, const std
 }
 
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_TESTS_STORE_ROCKS_TESTING_H_

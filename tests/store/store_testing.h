@@ -1,6 +1,5 @@
 // Helpers of the store's tests: made-up documents, comparisons, directories.
-#ifndef RECOLLECT_TESTS_STORE_STORE_TESTING_H_
-#define RECOLLECT_TESTS_STORE_STORE_TESTING_H_
+#pragma once
 
 #include <stdlib.h>
 
@@ -188,5 +187,3 @@ inline absl::StatusOr<DocumentInfo> Ingest(DocumentStore& store, const std::stri
 }
 
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_TESTS_STORE_STORE_TESTING_H_

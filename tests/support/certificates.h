@@ -1,6 +1,5 @@
 // Certificates for tests of TLS, made when they run.
-#ifndef RECOLLECT_TESTS_SUPPORT_CERTIFICATES_H_
-#define RECOLLECT_TESTS_SUPPORT_CERTIFICATES_H_
+#pragma once
 
 #include <string>
 
@@ -19,5 +18,3 @@ TestCertificate MakeCertificate(absl::Duration begin = -absl::Hours(1),
                                 const std::string& password = "");
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_TESTS_SUPPORT_CERTIFICATES_H_

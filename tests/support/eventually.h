@@ -1,6 +1,5 @@
 // A wait for what a test cannot be told of: work in the background, another process.
-#ifndef RECOLLECT_TESTS_SUPPORT_EVENTUALLY_H_
-#define RECOLLECT_TESTS_SUPPORT_EVENTUALLY_H_
+#pragma once
 
 #include <chrono>
 #include <thread>
@@ -20,5 +19,3 @@ bool Eventually(const Condition& condition,
 }
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_TESTS_SUPPORT_EVENTUALLY_H_

@@ -2,8 +2,7 @@
 // ten, a document lies in a store in memory, and a script says what is generated. It keeps the
 // promises of engine/engine.h that callers rely on: tests/engine/engine_contract_test.cc runs over
 // both engines.
-#ifndef RECOLLECT_TESTS_SUPPORT_FAKE_ENGINE_H_
-#define RECOLLECT_TESTS_SUPPORT_FAKE_ENGINE_H_
+#pragma once
 
 #include <algorithm>
 #include <condition_variable>
@@ -219,5 +218,3 @@ struct FakeEngine::Handle final : engine::RequestHandle {
 };
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_TESTS_SUPPORT_FAKE_ENGINE_H_

@@ -5,8 +5,7 @@
 //   writer.SetArray("tokenizer.ggml.tokens", std::vector<std::string>{"a", "b"});
 //   writer.AddFloats("output_norm.weight", {32}, values);
 //   WriteFile(path, writer.Bytes());
-#ifndef RECOLLECT_TESTS_SUPPORT_GGUF_WRITER_H_
-#define RECOLLECT_TESTS_SUPPORT_GGUF_WRITER_H_
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -165,5 +164,3 @@ class GgufWriter {
 };
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_TESTS_SUPPORT_GGUF_WRITER_H_

@@ -1,7 +1,6 @@
 // The inner product that oracles take, in double and in order. It is in a library because tests are
 // compiled without the optimiser, which the products of the shipped model need.
-#ifndef RECOLLECT_TESTS_SUPPORT_INNER_PRODUCT_H_
-#define RECOLLECT_TESTS_SUPPORT_INNER_PRODUCT_H_
+#pragma once
 
 #include <span>
 
@@ -11,5 +10,3 @@ namespace recollect {
 double InnerProduct(std::span<const float> a, std::span<const double> b);
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_TESTS_SUPPORT_INNER_PRODUCT_H_

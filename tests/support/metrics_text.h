@@ -1,7 +1,6 @@
 // Parses Prometheus' text format, version 0.0.4, and reports what breaks its rules or those of good
 // names, so that tests need no promtool.
-#ifndef RECOLLECT_TESTS_SUPPORT_METRICS_TEXT_H_
-#define RECOLLECT_TESTS_SUPPORT_METRICS_TEXT_H_
+#pragma once
 
 #include <map>
 #include <string>
@@ -29,5 +28,3 @@ struct MetricsText {
 MetricsText ParseMetrics(const std::string& text);
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_TESTS_SUPPORT_METRICS_TEXT_H_

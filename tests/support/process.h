@@ -1,6 +1,5 @@
 // Running programs from tests.
-#ifndef RECOLLECT_TESTS_SUPPORT_PROCESS_H_
-#define RECOLLECT_TESTS_SUPPORT_PROCESS_H_
+#pragma once
 
 #include <sys/types.h>
 
@@ -39,5 +38,3 @@ class BackgroundProcess {
 };
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_TESTS_SUPPORT_PROCESS_H_

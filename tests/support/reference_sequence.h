@@ -3,8 +3,7 @@
 //
 //   ReferenceInput input{.pattern = model.config().local, .blocks = {{5, 6, 7}, {8}}};
 //   ReferenceResult result = RunReference(model, input);
-#ifndef RECOLLECT_TESTS_SUPPORT_REFERENCE_SEQUENCE_H_
-#define RECOLLECT_TESTS_SUPPORT_REFERENCE_SEQUENCE_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -120,5 +119,3 @@ std::vector<std::vector<int32_t>> FullBlocks(const std::vector<int32_t>& tokens,
                                              int block_tokens = kChunkTokens);
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_TESTS_SUPPORT_REFERENCE_SEQUENCE_H_

@@ -1,7 +1,6 @@
 // Matchers of absl::Status and absl::StatusOr.
 //   EXPECT_THAT(engine->GetDocument("moby"), StatusIs(absl::StatusCode::kNotFound, "moby"));
-#ifndef RECOLLECT_TESTS_SUPPORT_STATUS_MATCHERS_H_
-#define RECOLLECT_TESTS_SUPPORT_STATUS_MATCHERS_H_
+#pragma once
 
 #include <string>
 
@@ -29,5 +28,3 @@ MATCHER_P2(StatusIs, code, fragment, "") {
 }
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_TESTS_SUPPORT_STATUS_MATCHERS_H_

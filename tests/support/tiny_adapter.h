@@ -3,8 +3,7 @@
 //
 //   recollect::WriteTinyAdapter(directory);
 //   auto model = recollect::model::CpuModel::Load(directory);
-#ifndef RECOLLECT_TESTS_SUPPORT_TINY_ADAPTER_H_
-#define RECOLLECT_TESTS_SUPPORT_TINY_ADAPTER_H_
+#pragma once
 
 #include <string>
 
@@ -18,5 +17,3 @@ std::string TinyAdapterGolden();
 void WriteTinyAdapter(const std::string& directory);
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_TESTS_SUPPORT_TINY_ADAPTER_H_

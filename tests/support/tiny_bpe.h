@@ -1,7 +1,6 @@
 // The vocabulary of tests/support/tiny_bpe_tokenizer.json: 4096 tokens, the rule smollm, control
 // tokens <|endoftext|>, <|im_start|> and <|im_end|> at 0, 1 and 2.
-#ifndef RECOLLECT_TESTS_SUPPORT_TINY_BPE_H_
-#define RECOLLECT_TESTS_SUPPORT_TINY_BPE_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -36,5 +35,3 @@ inline std::unique_ptr<model::BpeTokenizer> TinyBpeTokenizer(
 }
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_TESTS_SUPPORT_TINY_BPE_H_

@@ -4,8 +4,7 @@
 //   recollect::WriteTinyLlama(directory);                         // config.json, …, tokenizer.json
 //   recollect::WriteGguf(directory, path, GgufTensorType::kQ8_0);  // the same in one file
 //   auto model = recollect::model::CpuModel::Load(path);
-#ifndef RECOLLECT_TESTS_SUPPORT_TINY_LLAMA_H_
-#define RECOLLECT_TESTS_SUPPORT_TINY_LLAMA_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -40,5 +39,3 @@ void WriteGguf(const std::string& directory, const std::string& path,
                GgufTensorType type = GgufTensorType::kF32);
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_TESTS_SUPPORT_TINY_LLAMA_H_

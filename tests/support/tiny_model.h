@@ -3,8 +3,7 @@
 //   const std::string directory = ::testing::TempDir() + "/tiny";
 //   recollect::WriteTinyModel(directory, recollect::TinyConfig(), /*seed=*/1);
 //   auto model = recollect::model::CpuModel::Load(directory);
-#ifndef RECOLLECT_TESTS_SUPPORT_TINY_MODEL_H_
-#define RECOLLECT_TESTS_SUPPORT_TINY_MODEL_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -64,5 +63,3 @@ std::string ReadFile(const std::string& path);
 void WriteFile(const std::string& path, const std::string& contents);
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_TESTS_SUPPORT_TINY_MODEL_H_

@@ -1,7 +1,6 @@
 // The SentencePiece vocabulary of tests/support/llama_tokenizer.model, and such a one as a GGUF
 // file has it: 400 pieces with a dummy prefix; <unk>, <s> and </s> at 0, 1 and 2; bytes from 3 on.
-#ifndef RECOLLECT_TESTS_SUPPORT_TINY_PIECES_H_
-#define RECOLLECT_TESTS_SUPPORT_TINY_PIECES_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -43,5 +42,3 @@ inline void SetPieces(const std::vector<model::SentencePiece>& pieces, GgufWrite
 }
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_TESTS_SUPPORT_TINY_PIECES_H_

@@ -5,8 +5,7 @@
 // where the magnitude is computed in double beside the expected value, and says how large the
 // numbers were that the op added up. docs/numerics.md explains each factor; raising one needs a
 // reason in the same change.
-#ifndef RECOLLECT_TESTS_SUPPORT_TOLERANCE_H_
-#define RECOLLECT_TESTS_SUPPORT_TOLERANCE_H_
+#pragma once
 
 #include <cmath>
 #include <string>
@@ -61,5 +60,3 @@ inline std::string Difference(double actual, double expected, double magnitude, 
 }
 
 }  // namespace recollect::testing
-
-#endif  // RECOLLECT_TESTS_SUPPORT_TOLERANCE_H_

@@ -1,7 +1,6 @@
 // The machine's clock as somebody would set it, in this process alone.
 //   SetWallClockAhead(absl::Hours(48));
-#ifndef RECOLLECT_TESTS_SUPPORT_WALL_CLOCK_H_
-#define RECOLLECT_TESTS_SUPPORT_WALL_CLOCK_H_
+#pragma once
 
 #include "absl/time/time.h"
 
@@ -12,5 +11,3 @@ namespace recollect {
 void SetWallClockAhead(absl::Duration ahead);
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_TESTS_SUPPORT_WALL_CLOCK_H_

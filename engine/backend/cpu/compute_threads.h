@@ -1,6 +1,5 @@
 // The threads on which the CPU runs layers and searches landmark keys.
-#ifndef RECOLLECT_ENGINE_BACKEND_CPU_COMPUTE_THREADS_H_
-#define RECOLLECT_ENGINE_BACKEND_CPU_COMPUTE_THREADS_H_
+#pragma once
 
 #include <algorithm>
 #include <thread>
@@ -52,5 +51,3 @@ struct ComputeThreads {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_BACKEND_CPU_COMPUTE_THREADS_H_

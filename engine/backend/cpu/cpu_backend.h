@@ -1,7 +1,6 @@
 // Runs the layers on the compute threads, with states in RAM. It supports every family, and all
 // other backends are compared with it. No stage fails.
-#ifndef RECOLLECT_ENGINE_BACKEND_CPU_CPU_BACKEND_H_
-#define RECOLLECT_ENGINE_BACKEND_CPU_CPU_BACKEND_H_
+#pragma once
 
 #include <memory>
 #include <span>
@@ -51,5 +50,3 @@ class CpuBackend final : public Backend {
 LoadedModel OnCpu(std::shared_ptr<const model::CpuModel> model, int threads = 0);
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_BACKEND_CPU_CPU_BACKEND_H_

@@ -2,8 +2,7 @@
 // (kernels/landmark_topk/landmark_sketch.h), a fifth of them again in memory: a search then reads
 // little more than that, and finds the same. Sketches are made in the background: until one is
 // there all keys are read. A sketch grows with keys that are appended, 16 at a time.
-#ifndef RECOLLECT_ENGINE_BACKEND_CPU_CPU_LANDMARKS_H_
-#define RECOLLECT_ENGINE_BACKEND_CPU_CPU_LANDMARKS_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -93,5 +92,3 @@ class CpuLandmarks final : public LandmarkIndex {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_BACKEND_CPU_CPU_LANDMARKS_H_

@@ -1,7 +1,6 @@
 // Divides the rows of many pieces into lanes and runs layers over them, as a wavefront over (lane,
 // layer) on the compute threads.
-#ifndef RECOLLECT_ENGINE_BACKEND_CPU_CPU_LANES_H_
-#define RECOLLECT_ENGINE_BACKEND_CPU_CPU_LANES_H_
+#pragma once
 
 #include <cstdint>
 #include <functional>
@@ -58,5 +57,3 @@ class CpuLanes {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_BACKEND_CPU_CPU_LANES_H_

@@ -1,7 +1,6 @@
 // The memory encoder on the compute threads: a wavefront over (tile of rows, layer); the chunks
 // that end in a tile are encoded after its last layer, in parallel with other tiles.
-#ifndef RECOLLECT_ENGINE_BACKEND_CPU_CPU_MEMORY_ENCODER_H_
-#define RECOLLECT_ENGINE_BACKEND_CPU_CPU_MEMORY_ENCODER_H_
+#pragma once
 
 #include <cstdint>
 #include <span>
@@ -46,5 +45,3 @@ class CpuMemoryEncoder final : public MemoryEncoder {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_BACKEND_CPU_CPU_MEMORY_ENCODER_H_

@@ -1,6 +1,5 @@
 // The CPU backend's states of sequences and pieces, in RAM.
-#ifndef RECOLLECT_ENGINE_BACKEND_CPU_CPU_ROWS_H_
-#define RECOLLECT_ENGINE_BACKEND_CPU_CPU_ROWS_H_
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -41,5 +40,3 @@ inline std::vector<float>& RowsOf(const PieceRows& piece) {
 }
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_BACKEND_CPU_CPU_ROWS_H_

@@ -1,6 +1,5 @@
 // Divides landmark keys into lists by k-means, with FAISS.
-#ifndef RECOLLECT_ENGINE_BACKEND_CPU_FAISS_LISTS_H_
-#define RECOLLECT_ENGINE_BACKEND_CPU_FAISS_LISTS_H_
+#pragma once
 
 #include <functional>
 #include <span>
@@ -23,5 +22,3 @@ class FaissListMaker final : public ListMaker {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_BACKEND_CPU_FAISS_LISTS_H_

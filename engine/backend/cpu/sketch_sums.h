@@ -1,7 +1,6 @@
 // Computes sums of queries over the 4-bit codes of sketches: of several queries in one pass over
 // the codes, also of queries of which only the last numbers are known yet.
-#ifndef RECOLLECT_ENGINE_BACKEND_CPU_SKETCH_SUMS_H_
-#define RECOLLECT_ENGINE_BACKEND_CPU_SKETCH_SUMS_H_
+#pragma once
 
 #include <cstdint>
 #include <deque>
@@ -57,5 +56,3 @@ class SketchSummer {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_BACKEND_CPU_SKETCH_SUMS_H_

@@ -2,8 +2,7 @@
 // together; states, residuals and memory K, V stay in the device's memory. Token ids, tables and
 // chunk states are uploaded; retrieval queries, encoded chunks, and logits or chosen tokens are
 // downloaded.
-#ifndef RECOLLECT_ENGINE_BACKEND_DEVICE_DEVICE_BACKEND_H_
-#define RECOLLECT_ENGINE_BACKEND_DEVICE_DEVICE_BACKEND_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -78,5 +77,3 @@ class DeviceBackend final : public Backend {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_BACKEND_DEVICE_DEVICE_BACKEND_H_

@@ -1,8 +1,7 @@
 // Landmark keys in the memory of a device, searched there. The host lays out the search of a whole
 // step: one upload of queries and tables, two launches for each set of mounts, or four for many
 // queries, one download of all hits.
-#ifndef RECOLLECT_ENGINE_BACKEND_DEVICE_DEVICE_LANDMARKS_H_
-#define RECOLLECT_ENGINE_BACKEND_DEVICE_DEVICE_LANDMARKS_H_
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -54,5 +53,3 @@ class DeviceLandmarks final : public LandmarkIndex {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_BACKEND_DEVICE_DEVICE_LANDMARKS_H_

@@ -1,6 +1,5 @@
 // The memory encoder on a device: all blocks of a call run through a layer together.
-#ifndef RECOLLECT_ENGINE_BACKEND_DEVICE_DEVICE_MEMORY_ENCODER_H_
-#define RECOLLECT_ENGINE_BACKEND_DEVICE_DEVICE_MEMORY_ENCODER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -49,5 +48,3 @@ class DeviceMemoryEncoder final : public MemoryEncoder {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_BACKEND_DEVICE_DEVICE_MEMORY_ENCODER_H_

@@ -1,7 +1,6 @@
 // Sparse keys in the memory of a device, searched there: one upload of the query and the tables,
 // two launches, one download of the hits; more where more hits are asked for than a launch finds.
-#ifndef RECOLLECT_ENGINE_BACKEND_DEVICE_DEVICE_SPARSE_H_
-#define RECOLLECT_ENGINE_BACKEND_DEVICE_DEVICE_SPARSE_H_
+#pragma once
 
 #include <memory>
 #include <span>
@@ -39,5 +38,3 @@ class DeviceSparse final : public SparseIndex {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_BACKEND_DEVICE_DEVICE_SPARSE_H_

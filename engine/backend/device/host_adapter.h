@@ -1,8 +1,7 @@
 // The parts of a memory adapter that the backend of a device leaves to the CPU: the encoder of
 // blocks and queries, the projection of memory K, V, and the pointer head. The base's layers and
 // GCA run on the device, between which and here rows are copied.
-#ifndef RECOLLECT_ENGINE_BACKEND_DEVICE_HOST_ADAPTER_H_
-#define RECOLLECT_ENGINE_BACKEND_DEVICE_HOST_ADAPTER_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -49,5 +48,3 @@ class HostAdapter {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_ENGINE_BACKEND_DEVICE_HOST_ADAPTER_H_

@@ -4,8 +4,7 @@
 //
 // The head (store/rocks/db/head.h) is no part of the database. A backup keeps the catalog's count
 // as its metadata, and a restored directory gets a head of its own from it.
-#ifndef RECOLLECT_STORE_ROCKS_BACKUP_BACKUP_H_
-#define RECOLLECT_STORE_ROCKS_BACKUP_BACKUP_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -41,5 +40,3 @@ using rocks::ListBackups;
 using rocks::RestoreBackup;
 using rocks::VerifyBackup;
 }  // namespace recollect::store
-
-#endif  // RECOLLECT_STORE_ROCKS_BACKUP_BACKUP_H_

@@ -1,6 +1,5 @@
 // The changes of one write, which is atomic: all of them take effect, or none.
-#ifndef RECOLLECT_STORE_ROCKS_DB_BATCH_H_
-#define RECOLLECT_STORE_ROCKS_DB_BATCH_H_
+#pragma once
 
 #include <cstdint>
 #include <string>
@@ -52,5 +51,3 @@ class Batch {
 };
 
 }  // namespace recollect::store::rocks
-
-#endif  // RECOLLECT_STORE_ROCKS_DB_BATCH_H_

@@ -1,6 +1,5 @@
 // Reclaims the space of freed owners, on a thread of its own.
-#ifndef RECOLLECT_STORE_ROCKS_DB_CLEANER_H_
-#define RECOLLECT_STORE_ROCKS_DB_CLEANER_H_
+#pragma once
 
 #include <atomic>
 #include <condition_variable>
@@ -39,5 +38,3 @@ class Cleaner {
 };
 
 }  // namespace recollect::store::rocks
-
-#endif  // RECOLLECT_STORE_ROCKS_DB_CLEANER_H_

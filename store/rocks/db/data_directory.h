@@ -1,7 +1,6 @@
 // Checks to whom a directory belongs before anything in it is changed: the library deletes tables
 // and logs that it does not know.
-#ifndef RECOLLECT_STORE_ROCKS_DB_DATA_DIRECTORY_H_
-#define RECOLLECT_STORE_ROCKS_DB_DATA_DIRECTORY_H_
+#pragma once
 
 #include <set>
 #include <string>
@@ -25,5 +24,3 @@ absl::StatusOr<std::set<std::string>> NamesIn(const std::string& what,
 absl::Status PrepareDataDirectory(const std::string& directory);
 
 }  // namespace recollect::store::rocks
-
-#endif  // RECOLLECT_STORE_ROCKS_DB_DATA_DIRECTORY_H_

@@ -1,6 +1,5 @@
 // An open RocksDB with our column families and options. Moves keys and bytes; knows no documents.
-#ifndef RECOLLECT_STORE_ROCKS_DB_DATABASE_H_
-#define RECOLLECT_STORE_ROCKS_DB_DATABASE_H_
+#pragma once
 
 #include <array>
 #include <atomic>
@@ -175,5 +174,3 @@ class Database {
 };
 
 }  // namespace recollect::store::rocks
-
-#endif  // RECOLLECT_STORE_ROCKS_DB_DATABASE_H_

@@ -1,6 +1,5 @@
 // The settings that the library gets for the database and for each column family.
-#ifndef RECOLLECT_STORE_ROCKS_DB_DATABASE_OPTIONS_H_
-#define RECOLLECT_STORE_ROCKS_DB_DATABASE_OPTIONS_H_
+#pragma once
 
 #include <array>
 #include <cstddef>
@@ -34,5 +33,3 @@ rocksdb::DBOptions DatabaseOptions(rocksdb::Env* env, bool accept_data_loss);
 std::vector<rocksdb::ColumnFamilyDescriptor> Families();
 
 }  // namespace recollect::store::rocks
-
-#endif  // RECOLLECT_STORE_ROCKS_DB_DATABASE_OPTIONS_H_

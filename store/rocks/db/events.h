@@ -1,6 +1,5 @@
 // Listens to the library's events: failures, and changes of the MANIFEST.
-#ifndef RECOLLECT_STORE_ROCKS_DB_EVENTS_H_
-#define RECOLLECT_STORE_ROCKS_DB_EVENTS_H_
+#pragma once
 
 #include <atomic>
 #include <memory>
@@ -47,5 +46,3 @@ class Events final : public rocksdb::EventListener {
 };
 
 }  // namespace recollect::store::rocks
-
-#endif  // RECOLLECT_STORE_ROCKS_DB_EVENTS_H_

@@ -1,6 +1,5 @@
 // Many use a thing while somebody, now and then, must have it alone.
-#ifndef RECOLLECT_STORE_ROCKS_DB_GATE_H_
-#define RECOLLECT_STORE_ROCKS_DB_GATE_H_
+#pragma once
 
 #include <chrono>
 #include <condition_variable>
@@ -53,5 +52,3 @@ class Gate {
 };
 
 }  // namespace recollect::store::rocks
-
-#endif  // RECOLLECT_STORE_ROCKS_DB_GATE_H_

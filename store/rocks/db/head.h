@@ -3,8 +3,7 @@
 // end is missing: a log or MANIFEST that was cut looks like one that was shorter from the start.
 // Read before the database is opened, since opening deletes the tables that the MANIFEST does not
 // name.
-#ifndef RECOLLECT_STORE_ROCKS_DB_HEAD_H_
-#define RECOLLECT_STORE_ROCKS_DB_HEAD_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -57,5 +56,3 @@ class Head {
 };
 
 }  // namespace recollect::store::rocks
-
-#endif  // RECOLLECT_STORE_ROCKS_DB_HEAD_H_

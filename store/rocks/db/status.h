@@ -1,6 +1,5 @@
 // The mapping of the library's errors to ours, and the only place where its exceptions are caught.
-#ifndef RECOLLECT_STORE_ROCKS_DB_STATUS_H_
-#define RECOLLECT_STORE_ROCKS_DB_STATUS_H_
+#pragma once
 
 #include <exception>
 #include <new>
@@ -37,5 +36,3 @@ auto Guarded(absl::string_view what, const Body& body) -> decltype(body()) {
 }
 
 }  // namespace recollect::store::rocks
-
-#endif  // RECOLLECT_STORE_ROCKS_DB_STATUS_H_

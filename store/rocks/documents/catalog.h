@@ -1,8 +1,7 @@
 // The catalog in the database: published documents by id, their count, and the database's own
 // record. Each record is kept in two column families or more, so that one damaged block loses
 // nothing.
-#ifndef RECOLLECT_STORE_ROCKS_DOCUMENTS_CATALOG_H_
-#define RECOLLECT_STORE_ROCKS_DOCUMENTS_CATALOG_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -43,5 +42,3 @@ absl::StatusOr<CatalogRecord> CountDocuments(Database& database, uint64_t change
 absl::Status CheckCatalog(Database& database);
 
 }  // namespace recollect::store::rocks
-
-#endif  // RECOLLECT_STORE_ROCKS_DOCUMENTS_CATALOG_H_

@@ -3,8 +3,7 @@
 // Five files: rocks_store.cc opens; documents.cc keeps the catalog and sessions' chunks, and frees;
 // ingest.cc writes documents, also those made elsewhere; read.cc reads by owner; index.cc keeps
 // indexes.
-#ifndef RECOLLECT_STORE_ROCKS_DOCUMENTS_STORE_IMPL_H_
-#define RECOLLECT_STORE_ROCKS_DOCUMENTS_STORE_IMPL_H_
+#pragma once
 
 #include <cstdint>
 #include <map>
@@ -203,5 +202,3 @@ class RocksStore final : public PieceStore {
 };
 
 }  // namespace recollect::store::rocks
-
-#endif  // RECOLLECT_STORE_ROCKS_DOCUMENTS_STORE_IMPL_H_

@@ -1,7 +1,6 @@
 // Checks for the engine with its layers on a device, run over the kernels' thread blocks on the
 // host and over a GPU alike.
-#ifndef RECOLLECT_TESTS_ENGINE_DEVICE_BACKEND_CHECKS_H_
-#define RECOLLECT_TESTS_ENGINE_DEVICE_BACKEND_CHECKS_H_
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -180,5 +179,3 @@ inline void AnIngestGoesOnInAnotherEngine(const std::shared_ptr<kernels::Device>
 }
 
 }  // namespace recollect::engine::backend_checks
-
-#endif  // RECOLLECT_TESTS_ENGINE_DEVICE_BACKEND_CHECKS_H_

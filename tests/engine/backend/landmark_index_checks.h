@@ -1,7 +1,6 @@
 // Checks for any LandmarkIndex, run over the kernels' thread blocks on the host and over a GPU
 // alike.
-#ifndef RECOLLECT_TESTS_ENGINE_LANDMARK_INDEX_CHECKS_H_
-#define RECOLLECT_TESTS_ENGINE_LANDMARK_INDEX_CHECKS_H_
+#pragma once
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -136,5 +135,3 @@ inline void TheEngineGeneratesTheSameAsOnTheCpu(const std::shared_ptr<LandmarkIn
 }
 
 }  // namespace recollect::engine::landmark_checks
-
-#endif  // RECOLLECT_TESTS_ENGINE_LANDMARK_INDEX_CHECKS_H_

@@ -1,7 +1,6 @@
 // The contents of the golden data directory tests/golden/data_directory, and how they are read:
 // shared by the program that writes it and the test that opens it.
-#ifndef RECOLLECT_TESTS_ENGINE_DATA_DIRECTORY_GOLDEN_DATA_H_
-#define RECOLLECT_TESTS_ENGINE_DATA_DIRECTORY_GOLDEN_DATA_H_
+#pragma once
 
 #include <cstdint>
 #include <memory>
@@ -59,5 +58,3 @@ std::string Answer(Engine& engine, const std::string& document);
 nlohmann::json Contents(store::DocumentStore& store, const nlohmann::json& widths);
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_TESTS_ENGINE_DATA_DIRECTORY_GOLDEN_DATA_H_

@@ -1,6 +1,5 @@
 // A model, a store and what else an ingest's parts work on, without any thread.
-#ifndef RECOLLECT_TESTS_ENGINE_INGEST_INGEST_PARTS_H_
-#define RECOLLECT_TESTS_ENGINE_INGEST_INGEST_PARTS_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -70,5 +69,3 @@ struct IngestParts {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_TESTS_ENGINE_INGEST_INGEST_PARTS_H_

@@ -1,6 +1,5 @@
 // Makes an engine on a store that outlives it, for tests of ingests.
-#ifndef RECOLLECT_TESTS_ENGINE_INGEST_INGEST_TESTING_H_
-#define RECOLLECT_TESTS_ENGINE_INGEST_INGEST_TESTING_H_
+#pragma once
 
 #include <memory>
 #include <string>
@@ -24,5 +23,3 @@ struct StoreAndEngine {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_TESTS_ENGINE_INGEST_INGEST_TESTING_H_

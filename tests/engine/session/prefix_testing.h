@@ -1,6 +1,5 @@
 // Helpers of the tests of prefixes: patterns to make them under, sessions that begin with them.
-#ifndef RECOLLECT_TESTS_ENGINE_PREFIX_TESTING_H_
-#define RECOLLECT_TESTS_ENGINE_PREFIX_TESTING_H_
+#pragma once
 
 #include <string>
 #include <utility>
@@ -56,5 +55,3 @@ class PrefixTest : public RatPlusEngineTest {
 };
 
 }  // namespace recollect::engine
-
-#endif  // RECOLLECT_TESTS_ENGINE_PREFIX_TESTING_H_

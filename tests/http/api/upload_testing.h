@@ -1,7 +1,6 @@
 // Holds what tests of uploads share: requests that PUT documents to the fake engine, which commits
 // at multiples of 16 bytes.
-#ifndef RECOLLECT_TESTS_HTTP_API_UPLOAD_TESTING_H_
-#define RECOLLECT_TESTS_HTTP_API_UPLOAD_TESTING_H_
+#pragma once
 
 #include <string>
 #include <vector>
@@ -60,5 +59,3 @@ class HttpUploadTest : public HttpTest {
 };
 
 }  // namespace recollect
-
-#endif  // RECOLLECT_TESTS_HTTP_API_UPLOAD_TESTING_H_

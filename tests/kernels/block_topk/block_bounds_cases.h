@@ -1,6 +1,5 @@
 // The calls that bounds of blocks are tested on, and how they run on a device.
-#ifndef RECOLLECT_TESTS_KERNELS_BLOCK_TOPK_BLOCK_BOUNDS_CASES_H_
-#define RECOLLECT_TESTS_KERNELS_BLOCK_TOPK_BLOCK_BOUNDS_CASES_H_
+#pragma once
 
 #include <algorithm>
 #include <utility>
@@ -92,5 +91,3 @@ inline void ExpectSame(const Bounds& actual, const Bounds& expected) {
 }
 
 }  // namespace recollect::kernels::bounds_cases
-
-#endif  // RECOLLECT_TESTS_KERNELS_BLOCK_TOPK_BLOCK_BOUNDS_CASES_H_

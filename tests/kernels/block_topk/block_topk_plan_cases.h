@@ -1,6 +1,5 @@
 // The calls that block top-k on a device is tested on, and how they run there.
-#ifndef RECOLLECT_TESTS_KERNELS_BLOCK_TOPK_BLOCK_TOPK_PLAN_CASES_H_
-#define RECOLLECT_TESTS_KERNELS_BLOCK_TOPK_BLOCK_TOPK_PLAN_CASES_H_
+#pragma once
 
 #include <algorithm>
 
@@ -179,5 +178,3 @@ inline const std::vector<BlockPattern> kPatterns = {
 };
 
 }  // namespace recollect::kernels::block_cases
-
-#endif  // RECOLLECT_TESTS_KERNELS_BLOCK_TOPK_BLOCK_TOPK_PLAN_CASES_H_

@@ -1,6 +1,5 @@
 // The calls that copies within a device are tested on, and how they run.
-#ifndef RECOLLECT_TESTS_KERNELS_COPY_COPY_CASES_H_
-#define RECOLLECT_TESTS_KERNELS_COPY_COPY_CASES_H_
+#pragma once
 
 #include <algorithm>
 
@@ -97,5 +96,3 @@ inline Call CallOfManyShortAndOneLong() {
 }
 
 }  // namespace recollect::kernels::copy_cases
-
-#endif  // RECOLLECT_TESTS_KERNELS_COPY_COPY_CASES_H_

@@ -1,7 +1,6 @@
 // Helpers of the kernel tests: random numbers from fixed seeds, outputs between guard zones, bit
 // comparison.
-#ifndef RECOLLECT_TESTS_KERNELS_CPU_KERNEL_TEST_UTIL_H_
-#define RECOLLECT_TESTS_KERNELS_CPU_KERNEL_TEST_UTIL_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -94,5 +93,3 @@ inline OpContext& Scalar() {
   EXPECT_EQ(::recollect::testing::Difference(actual, expected, magnitude, factor), "")
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_TESTS_KERNELS_CPU_KERNEL_TEST_UTIL_H_

@@ -1,6 +1,5 @@
 // A team of threads for tests of ops that are shared.
-#ifndef RECOLLECT_TESTS_KERNELS_CPU_SERVED_TEAM_H_
-#define RECOLLECT_TESTS_KERNELS_CPU_SERVED_TEAM_H_
+#pragma once
 
 #include <thread>
 #include <vector>
@@ -34,5 +33,3 @@ class ServedTeam {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_TESTS_KERNELS_CPU_SERVED_TEAM_H_

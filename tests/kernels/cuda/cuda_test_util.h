@@ -1,7 +1,6 @@
 // Helpers of the CUDA tests: a fixture that skips, loudly, where there is no device, and device
 // memory between guard zones.
-#ifndef RECOLLECT_TESTS_KERNELS_CUDA_CUDA_TEST_UTIL_H_
-#define RECOLLECT_TESTS_KERNELS_CUDA_CUDA_TEST_UTIL_H_
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -81,5 +80,3 @@ class DeviceArray {
 inline std::vector<float> Nans(int64_t count) { return std::vector<float>(count, std::nanf("")); }
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_TESTS_KERNELS_CUDA_CUDA_TEST_UTIL_H_

@@ -1,6 +1,5 @@
 // Arrays on a device, for tests through kernels/device/device.h.
-#ifndef RECOLLECT_TESTS_KERNELS_DEVICE_DEVICE_ARRAYS_H_
-#define RECOLLECT_TESTS_KERNELS_DEVICE_DEVICE_ARRAYS_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -86,5 +85,3 @@ class Arrays {
 };
 
 }  // namespace recollect::kernels::device_cases
-
-#endif  // RECOLLECT_TESTS_KERNELS_DEVICE_DEVICE_ARRAYS_H_

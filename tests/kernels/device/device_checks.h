@@ -1,8 +1,7 @@
 // Checks for any kernels::Device, made on the host's (host_device.h) and on a GPU's alike: its
 // operations (device_op_checks.h), and memory that is allocated, is freed and runs out as
 // kernels/device/device.h says.
-#ifndef RECOLLECT_TESTS_KERNELS_DEVICE_DEVICE_CHECKS_H_
-#define RECOLLECT_TESTS_KERNELS_DEVICE_DEVICE_CHECKS_H_
+#pragma once
 
 #include <algorithm>
 #include <string>
@@ -174,5 +173,3 @@ inline constexpr Check kChecks[] = {
 inline std::string NameOf(const ::testing::TestParamInfo<Check>& info) { return info.param.name; }
 
 }  // namespace recollect::kernels::device_cases
-
-#endif  // RECOLLECT_TESTS_KERNELS_DEVICE_DEVICE_CHECKS_H_

@@ -2,8 +2,7 @@
 // alike: through the interface a result is close to that of the CPU's operation of the same name.
 // Each operation's own tests check all sizes, and that rows have the same bits in any batch.
 // Operations whose own suites run through the interface (op_test.h) are not here.
-#ifndef RECOLLECT_TESTS_KERNELS_DEVICE_DEVICE_OP_CHECKS_H_
-#define RECOLLECT_TESTS_KERNELS_DEVICE_DEVICE_OP_CHECKS_H_
+#pragma once
 
 #include <algorithm>
 
@@ -120,5 +119,3 @@ inline void CheckMixPointed(Device& device) {
 }
 
 }  // namespace recollect::kernels::device_cases
-
-#endif  // RECOLLECT_TESTS_KERNELS_DEVICE_DEVICE_OP_CHECKS_H_

@@ -6,8 +6,7 @@
 // one warp runs alone until a barrier stops it, which reveals a missing barrier: a warp that should
 // have waited reads what was there before. Asynchronous copies take effect at once, or, in reversed
 // orders, when they are awaited.
-#ifndef RECOLLECT_TESTS_KERNELS_DEVICE_HOST_BLOCK_H_
-#define RECOLLECT_TESTS_KERNELS_DEVICE_HOST_BLOCK_H_
+#pragma once
 
 #include <algorithm>
 #include <condition_variable>
@@ -239,5 +238,3 @@ void RunBlocks(HostOrder order, int64_t count, int threads, Body body) {
 }
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_TESTS_KERNELS_DEVICE_HOST_BLOCK_H_

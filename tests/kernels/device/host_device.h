@@ -4,8 +4,7 @@
 // buffer. It runs out of memory and is lost when a test says so.
 //   auto device = std::make_shared<HostDevice>();
 //   device->LimitBytes(1 << 20);
-#ifndef RECOLLECT_TESTS_KERNELS_DEVICE_HOST_DEVICE_H_
-#define RECOLLECT_TESTS_KERNELS_DEVICE_HOST_DEVICE_H_
+#pragma once
 
 #include <algorithm>
 #include <atomic>
@@ -120,5 +119,3 @@ class HostDevice final : public Device {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_TESTS_KERNELS_DEVICE_HOST_DEVICE_H_

@@ -5,8 +5,7 @@
 //   RECOLLECT_ON_HOST(RopeOp)
 // for
 //   OnHost(HostOrder::kPhases, RopeOp{sizes, pairs, cosines, sines, x});
-#ifndef RECOLLECT_TESTS_KERNELS_DEVICE_HOST_LAUNCHES_H_
-#define RECOLLECT_TESTS_KERNELS_DEVICE_HOST_LAUNCHES_H_
+#pragma once
 
 #include "absl/status/status.h"
 #include "kernels/block/launch.h"
@@ -56,5 +55,3 @@ class HostLauncher {
     return cuda::LaunchOp(HostLauncher(order), op);    \
   }                                                    \
   }
-
-#endif  // RECOLLECT_TESTS_KERNELS_DEVICE_HOST_LAUNCHES_H_

@@ -4,8 +4,7 @@
 //   class GcaTest : public OpTest<gca_cases::Call> {};
 //   TEST_P(GcaTest, MatchesReference) { … Run(call) … }
 //   INSTANTIATE_TEST_SUITE_P(Runners, GcaTest, ::testing::ValuesIn(Runners()), NameOfRunner);
-#ifndef RECOLLECT_TESTS_KERNELS_DEVICE_OP_TEST_H_
-#define RECOLLECT_TESTS_KERNELS_DEVICE_OP_TEST_H_
+#pragma once
 
 #include <memory>
 #include <optional>
@@ -65,5 +64,3 @@ class OpTest : public ::testing::TestWithParam<Runner> {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_TESTS_KERNELS_DEVICE_OP_TEST_H_

@@ -3,8 +3,7 @@
 // has the main of cuda_test_main.cc.
 //   void SetUp() override { RECOLLECT_SKIP_WITHOUT(device_); }
 //   const std::shared_ptr<kernels::Device> device_ = kernels::OpenTestDevice();
-#ifndef RECOLLECT_TESTS_KERNELS_DEVICE_TEST_DEVICE_H_
-#define RECOLLECT_TESTS_KERNELS_DEVICE_TEST_DEVICE_H_
+#pragma once
 
 #include <gtest/gtest.h>
 
@@ -54,5 +53,3 @@ class OnTestDevice : public ::testing::Test {
 };
 
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_TESTS_KERNELS_DEVICE_TEST_DEVICE_H_

@@ -1,7 +1,6 @@
 // The calls that the row-wise operations are tested on, with their tolerances, and how they run on
 // the CPU and on a device.
-#ifndef RECOLLECT_TESTS_KERNELS_ELEMENTWISE_ELEMENTWISE_CASES_H_
-#define RECOLLECT_TESTS_KERNELS_ELEMENTWISE_ELEMENTWISE_CASES_H_
+#pragma once
 
 #include <vector>
 
@@ -201,5 +200,3 @@ inline void ExpectMatchesReference(const Call& call, const std::vector<float>& y
 }
 
 }  // namespace recollect::kernels::elementwise_cases
-
-#endif  // RECOLLECT_TESTS_KERNELS_ELEMENTWISE_ELEMENTWISE_CASES_H_

@@ -1,7 +1,6 @@
 // The calls that the gated scan is tested on, with their tolerances, and how they run on the CPU
 // and on a device.
-#ifndef RECOLLECT_TESTS_KERNELS_GATED_SCAN_GATED_SCAN_CASES_H_
-#define RECOLLECT_TESTS_KERNELS_GATED_SCAN_GATED_SCAN_CASES_H_
+#pragma once
 
 #include <algorithm>
 #include <bit>
@@ -229,5 +228,3 @@ inline ::testing::AssertionResult SameBits(const std::vector<Result>& actual,
 }
 
 }  // namespace recollect::kernels::scan_cases
-
-#endif  // RECOLLECT_TESTS_KERNELS_GATED_SCAN_GATED_SCAN_CASES_H_

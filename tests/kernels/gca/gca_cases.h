@@ -1,7 +1,6 @@
 // The shapes that Grouped Cross-Attention is tested on, with their inputs and tolerances, and how a
 // call of it runs on the CPU and on a device.
-#ifndef RECOLLECT_TESTS_KERNELS_GCA_GCA_CASES_H_
-#define RECOLLECT_TESTS_KERNELS_GCA_GCA_CASES_H_
+#pragma once
 
 #include <algorithm>
 #include <cmath>
@@ -200,5 +199,3 @@ inline void ExpectMatchesReference(const Case& c, const Inputs& in, std::span<co
 }
 
 }  // namespace recollect::kernels::gca_cases
-
-#endif  // RECOLLECT_TESTS_KERNELS_GCA_GCA_CASES_H_

@@ -1,6 +1,5 @@
 // Random blocks of quantised weights.
-#ifndef RECOLLECT_TESTS_KERNELS_GEMM_QUANT_CASES_H_
-#define RECOLLECT_TESTS_KERNELS_GEMM_QUANT_CASES_H_
+#pragma once
 
 #include <cstddef>
 #include <cstring>
@@ -56,5 +55,3 @@ class Tensor {
 };
 
 }  // namespace recollect::kernels::quant_cases
-
-#endif  // RECOLLECT_TESTS_KERNELS_GEMM_QUANT_CASES_H_

@@ -1,6 +1,5 @@
 // How a search over landmark keys runs on the CPU and on a device.
-#ifndef RECOLLECT_TESTS_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_CASES_H_
-#define RECOLLECT_TESTS_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_CASES_H_
+#pragma once
 
 #include <algorithm>
 #include <limits>
@@ -193,5 +192,3 @@ void CheckAgreesWithSortingAllScores(const Run& run, const RisingKeys& all, int 
 
 }  // namespace landmark_cases
 }  // namespace recollect::kernels
-
-#endif  // RECOLLECT_TESTS_KERNELS_LANDMARK_TOPK_LANDMARK_TOPK_CASES_H_

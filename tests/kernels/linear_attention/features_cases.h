@@ -1,7 +1,6 @@
 // The calls that linear attention's features are tested on, with their tolerances, and how they run
 // on the CPU and on a device.
-#ifndef RECOLLECT_TESTS_KERNELS_LINEAR_ATTENTION_FEATURES_CASES_H_
-#define RECOLLECT_TESTS_KERNELS_LINEAR_ATTENTION_FEATURES_CASES_H_
+#pragma once
 
 #include <algorithm>
 #include <vector>
@@ -79,5 +78,3 @@ inline void ExpectMatchesReference(const Call& call, const std::vector<float>& f
 }
 
 }  // namespace recollect::kernels::feature_cases
-
-#endif  // RECOLLECT_TESTS_KERNELS_LINEAR_ATTENTION_FEATURES_CASES_H_

@@ -1,7 +1,6 @@
 // The calls that linear attention is tested on, with their tolerances, and how they run on the CPU
 // and on a device.
-#ifndef RECOLLECT_TESTS_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_CASES_H_
-#define RECOLLECT_TESTS_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_CASES_H_
+#pragma once
 
 #include <algorithm>
 #include <vector>
@@ -153,5 +152,3 @@ inline const LinearAttentionShape kShapes[] = {
 };
 
 }  // namespace recollect::kernels::linear_cases
-
-#endif  // RECOLLECT_TESTS_KERNELS_LINEAR_ATTENTION_LINEAR_ATTENTION_CASES_H_

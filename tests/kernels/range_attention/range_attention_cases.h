@@ -1,7 +1,6 @@
 // The shapes that range attention is tested on, with their inputs and tolerances, and calls of it
 // on the CPU and on a device.
-#ifndef RECOLLECT_TESTS_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_CASES_H_
-#define RECOLLECT_TESTS_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_CASES_H_
+#pragma once
 
 #include <algorithm>
 #include <vector>
@@ -300,5 +299,3 @@ void CheckListsHaveTheBitsOfRanges(const Runner& run) {
 }
 
 }  // namespace recollect::kernels::range_cases
-
-#endif  // RECOLLECT_TESTS_KERNELS_RANGE_ATTENTION_RANGE_ATTENTION_CASES_H_

@@ -1,7 +1,6 @@
 // The calls that RoPE is tested on, with their tolerances, and how they run on the CPU and on a
 // device.
-#ifndef RECOLLECT_TESTS_KERNELS_ROPE_ROPE_CASES_H_
-#define RECOLLECT_TESTS_KERNELS_ROPE_ROPE_CASES_H_
+#pragma once
 
 #include <vector>
 
@@ -143,5 +142,3 @@ inline void ExpectMatchesReference(const Call& call, const std::vector<float>& x
 }
 
 }  // namespace recollect::kernels::rope_cases
-
-#endif  // RECOLLECT_TESTS_KERNELS_ROPE_ROPE_CASES_H_

@@ -1,6 +1,5 @@
 // The rows that samples on a device are tested on, and how they run there.
-#ifndef RECOLLECT_TESTS_KERNELS_SAMPLE_SAMPLE_OPERATION_CASES_H_
-#define RECOLLECT_TESTS_KERNELS_SAMPLE_SAMPLE_OPERATION_CASES_H_
+#pragma once
 
 #include <limits>
 
@@ -87,5 +86,3 @@ void ExpectOrder(const Runner& run) {
 }
 
 }  // namespace recollect::kernels::sample_cases
-
-#endif  // RECOLLECT_TESTS_KERNELS_SAMPLE_SAMPLE_OPERATION_CASES_H_

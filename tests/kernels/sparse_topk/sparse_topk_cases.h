@@ -1,6 +1,5 @@
 // Rows, ranges and queries of sparse search, and how a search runs on the CPU and on a device.
-#ifndef RECOLLECT_TESTS_KERNELS_SPARSE_TOPK_SPARSE_TOPK_CASES_H_
-#define RECOLLECT_TESTS_KERNELS_SPARSE_TOPK_SPARSE_TOPK_CASES_H_
+#pragma once
 
 #include <algorithm>
 #include <limits>
@@ -192,5 +191,3 @@ inline std::vector<Best> RunOnDevice(Device& device, const Call& call, int way) 
 }
 
 }  // namespace recollect::kernels::sparse_cases
-
-#endif  // RECOLLECT_TESTS_KERNELS_SPARSE_TOPK_SPARSE_TOPK_CASES_H_

@@ -1,6 +1,5 @@
 // The calls that attention on tensor cores is tested on, and how they run on a device.
-#ifndef RECOLLECT_TESTS_KERNELS_TILE_ATTENTION_TILE_ATTENTION_PLAN_CASES_H_
-#define RECOLLECT_TESTS_KERNELS_TILE_ATTENTION_TILE_ATTENTION_PLAN_CASES_H_
+#pragma once
 
 #include <cmath>
 
@@ -197,5 +196,3 @@ inline void ExpectMatchesReference(const Case& c, const Inputs& in, std::span<co
 }
 
 }  // namespace recollect::kernels::tile_cases
-
-#endif  // RECOLLECT_TESTS_KERNELS_TILE_ATTENTION_TILE_ATTENTION_PLAN_CASES_H_

@@ -1,6 +1,5 @@
 // Helpers of the tests of configs: tiny configs with something changed.
-#ifndef RECOLLECT_TESTS_MODEL_CONFIG_CONFIG_TESTING_H_
-#define RECOLLECT_TESTS_MODEL_CONFIG_CONFIG_TESTING_H_
+#pragma once
 
 #include <functional>
 #include <string>
@@ -22,5 +21,3 @@ inline absl::StatusOr<ModelConfig> ParseChanged(const std::function<void(nlohman
 inline std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_TESTS_MODEL_CONFIG_CONFIG_TESTING_H_

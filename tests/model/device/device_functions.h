@@ -1,7 +1,6 @@
 // The model's functions on a device (model/device/device_model.h) with rows in RAM, for one
 // sequence.
-#ifndef RECOLLECT_TESTS_MODEL_DEVICE_FUNCTIONS_H_
-#define RECOLLECT_TESTS_MODEL_DEVICE_FUNCTIONS_H_
+#pragma once
 
 #include <algorithm>
 #include <array>
@@ -135,5 +134,3 @@ inline std::vector<float> RunTokensOn(DeviceModel& model, const CpuModel& in_ram
 }
 
 }  // namespace recollect::model
-
-#endif  // RECOLLECT_TESTS_MODEL_DEVICE_FUNCTIONS_H_

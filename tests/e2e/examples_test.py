@@ -53,6 +53,7 @@ HELP = [
     ("recollect ingest --id moby moby-dick.txt", r"^moby: 1\d{5} bytes, \d+ tokens, \d+ chunks"),
     ("xz -dc books.txt.xz | recollect ingest --id books -", r"^books: 2\d{4} bytes, "),
     ("recollect ingest --id books --append emma.txt", r"^books: \d{5,} bytes, "),
+    ("recollect ingest minutes.txt", r"^minutes\.txt: \d+ bytes, "),
     ("recollect docs list --json", r'"id": ?"books".*"id": ?"emma".*"id": ?"moby"'),
     ("recollect docs get moby", r"(?m)^id +moby$"),
     ("recollect ingest --id emma emma.txt --metadata year=1815 --metadata author=Austen", r"^emma: "),
@@ -126,6 +127,7 @@ def write_files(root, source, binary):
         "moby-dick.txt": "".join(moby),
         "emma.txt": books[400_000:430_000] + " There was to be a ball at the inn, and Emma was to open it. " + books[430_000:440_000],
         "chapter.txt": books[210_000:212_000],
+        "minutes.txt": "The meeting began at nine. " + books[220_000:222_000],
         "question.txt": "The captain of the Pequod is",
         "tools/build": f"#!/bin/sh\ntest \"$*\" = 'release recollect' && mkdir -p build/release/bin && ln -sf '{binary}' build/release/bin\n",
         "deploy/recollect.toml": (source / "deploy/recollect.toml").read_text() + 'grpc-listen = "127.0.0.1:0"\n',  # [serve] is last

@@ -31,7 +31,7 @@ TEST_F(CliTest, WrongUseIsExitCodeTwo) {
   EXPECT_EQ(Run({}).exit_code, kUsage);
   EXPECT_EQ(Run({"frobnicate"}).exit_code, kUsage);
   EXPECT_EQ(Run({"generate", "--bogus"}).exit_code, kUsage);
-  EXPECT_EQ(Run({"ingest", "file"}).exit_code, kUsage);  // without --id
+  EXPECT_EQ(Run({"ingest"}).exit_code, kUsage);  // without a file
   EXPECT_EQ(Run({"docs"}).exit_code, kUsage);
   EXPECT_EQ(Run({"stats", "--dtype", "fp8"}).exit_code, kUsage);
   EXPECT_EQ(Run({"stats", "--timeout", "1e9"}).exit_code, kUsage);

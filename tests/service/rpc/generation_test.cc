@@ -15,6 +15,15 @@ namespace {
 
 using ::testing::ElementsAre;
 
+client::GenerateCallbacks AppendTo(std::string& streamed) {
+  client::GenerateCallbacks callbacks;
+  callbacks.on_tokens = [&streamed](const auto&, const std::string& text) {
+    streamed += text;
+    return true;
+  };
+  return callbacks;
+}
+
 TEST_F(ServiceTest, GenerateStreamsTextRetrievalsAndUsage) {
   engine_.AddDocument("d", "0123456789abcdef");
   v1::GenerateRequest request;
@@ -22,12 +31,7 @@ TEST_F(ServiceTest, GenerateStreamsTextRetrievalsAndUsage) {
   request.mutable_prompt()->set_text("say");
   request.set_with_retrievals(true);
   std::string streamed;
-  client::GenerateCallbacks callbacks;
-  callbacks.on_tokens = [&](const auto&, const std::string& text) {
-    streamed += text;
-    return true;
-  };
-  const auto result = client_->Generate(request, callbacks);
+  const auto result = client_->Generate(request, AppendTo(streamed));
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->text, "Hello");
   EXPECT_EQ(streamed, "Hello");
@@ -48,12 +52,7 @@ TEST_F(ServiceTest, AnAnswerThatOnlyRepeatsItselfHasItsReason) {
                               .repeats_from = 4}});
   v1::GenerateRequest request;
   std::string streamed;
-  client::GenerateCallbacks callbacks;
-  callbacks.on_tokens = [&](const auto&, const std::string& text) {
-    streamed += text;
-    return true;
-  };
-  const auto result = client_->Generate(request, callbacks);
+  const auto result = client_->Generate(request, AppendTo(streamed));
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(streamed, "No. No. No. ");
   EXPECT_EQ(result->text, "No. ");

@@ -4,15 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/cpu/dispatch.h"
-
 namespace recollect::kernels {
-RECOLLECT_CPU_OP(BlockScores)
-
-void BlockScores(OpContext& ctx, const float* q, int64_t width, const float* low, const float* high,
-                 int64_t stride, int64_t blocks, float* scores) {
-  kBlockScores(ctx, q, width, low, high, stride, blocks, scores);
-}
+RECOLLECT_CPU_OP_CODE(BlockScores)
 
 void ChooseBlocks(std::span<const float> scores, int64_t count, std::vector<int64_t>& chosen) {
   const auto blocks = static_cast<int64_t>(scores.size());

@@ -9,14 +9,15 @@
 #include <span>
 #include <vector>
 
-#include "kernels/cpu/op_context.h"
+#include "kernels/cpu/dispatch.h"
 
 namespace recollect::kernels {
 
 // q[width] of one head; low, high: [blocks, width], rows `stride` floats apart (both);
 // scores[blocks]. A block's score does not depend on the call's other blocks.
-void BlockScores(OpContext& ctx, const float* q, int64_t width, const float* low, const float* high,
-                 int64_t stride, int64_t blocks, float* scores);
+RECOLLECT_CPU_OP(BlockScores,
+                 void(OpContext& ctx, const float* q, int64_t width, const float* low,
+                      const float* high, int64_t stride, int64_t blocks, float* scores));
 
 // Sets `chosen` to the `count` blocks with the best scores, or to all if there are no more,
 // ascending by index. Of equal scores the lower index is preferred; NaN ranks with -infinity.

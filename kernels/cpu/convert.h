@@ -5,11 +5,11 @@
 #include <cstdint>
 
 #include "base/numeric/bf16.h"
-#include "kernels/cpu/op_context.h"
+#include "kernels/cpu/dispatch.h"
 
 namespace recollect::kernels {
 
-void ConvertToBf16(OpContext& ctx, const float* x, int64_t count, Bf16* y);
-void ConvertToFloat(OpContext& ctx, const Bf16* x, int64_t count, float* y);
+RECOLLECT_CPU_OP(ConvertToBf16, void(OpContext& ctx, const float* x, int64_t count, Bf16* y));
+RECOLLECT_CPU_OP(ConvertToFloat, void(OpContext& ctx, const Bf16* x, int64_t count, float* y));
 
 }  // namespace recollect::kernels

@@ -1,11 +1,12 @@
-// How an op chooses among its implementations at run time. NAME.h declares the op,
-//   void Name(OpContext& ctx, const float* x, float* y);
-// and NAME.cc says in one line that it has code for every instruction set, and calls that code:
-//   RECOLLECT_CPU_OP(Name)
-//   void Name(OpContext& ctx, const float* x, float* y) { kName(ctx, x, y); }
-// The line declares, with the op's type, reference::Name (NAME_reference.cc) and avx2::Name and
-// avx512::Name (NAME_simd.cc, which is compiled for both). The reference is scalar, sums in double
-// and knows no blocking: it documents what the vector code computes, which is tested against it.
+// How an op chooses among its implementations at run time. NAME.h declares the op by its type,
+//   RECOLLECT_CPU_OP(Name, void(OpContext& ctx, const float* x, float* y));
+// and it is called like a function of that type. NAME.cc says that it has code for every
+// instruction set:
+//   RECOLLECT_CPU_OP_CODE(Name)
+// That line declares reference::Name (NAME_reference.cc) and avx2::Name and avx512::Name
+// (NAME_simd.cc, which is compiled for both), functions of the type, and makes the op of them. The
+// reference is scalar, sums in double and knows no blocking: it documents what the vector code
+// computes, which is tested against it.
 #pragma once
 
 #include <utility>
@@ -14,9 +15,9 @@
 
 namespace recollect::kernels {
 
-// The implementations of an op; where a build has no vector code (RECOLLECT_SIMD), those are null.
+// Implementations of one type; where a build has no vector code (RECOLLECT_SIMD), those are null.
 template <typename Function>
-struct CpuOp {
+struct CpuCode {
   Function* reference = nullptr;
   Function* avx2 = nullptr;
   Function* avx512 = nullptr;
@@ -27,9 +28,18 @@ struct CpuOp {
     if (ctx.isa() == Isa::kAvx2 && avx2 != nullptr) return avx2;
     return reference;
   }
-  template <typename... Args>
-  auto operator()(OpContext& ctx, Args&&... args) const {
-    return For(ctx)(ctx, std::forward<Args>(args)...);
+};
+
+template <typename Function>
+struct CpuOp;
+template <typename Result, typename... Args>
+struct CpuOp<Result(OpContext&, Args...)> {
+  using Function = Result(OpContext&, Args...);
+  CpuCode<Function> code;
+
+  // In place, so that no copy of it is compiled for an instruction set that the machine lacks.
+  [[gnu::always_inline]] Result operator()(OpContext& ctx, Args... args) const {
+    return code.For(ctx)(ctx, std::forward<Args>(args)...);
   }
 };
 
@@ -49,10 +59,19 @@ struct CpuOp {
   namespace avx512 {                               \
   Function Name;                                   \
   }                                                \
-  constexpr CpuOp<Function> k##Name = {scalar, RECOLLECT_VECTOR_CODE(Name)};
+  constexpr CpuCode<Function> k##Name = {scalar, RECOLLECT_VECTOR_CODE(Name)};
 
-#define RECOLLECT_CPU_OP(Name)  \
-  namespace reference {         \
-  decltype(kernels::Name) Name; \
-  }                             \
+// The same of a function that is declared as one, and does more than call k##Name.For(ctx).
+#define RECOLLECT_CPU_CODE_OF(Name) \
+  namespace reference {             \
+  decltype(kernels::Name) Name;     \
+  }                                 \
   RECOLLECT_CPU_CODE(decltype(kernels::Name), Name, reference::Name)
+
+#define RECOLLECT_CPU_OP(Name, ...) extern const CpuOp<__VA_ARGS__> Name
+#define RECOLLECT_CPU_OP_CODE(Name)                                            \
+  namespace reference {                                                        \
+  decltype(kernels::Name)::Function Name;                                      \
+  }                                                                            \
+  RECOLLECT_CPU_CODE(decltype(kernels::Name)::Function, Name, reference::Name) \
+  constexpr decltype(kernels::Name) Name = {k##Name};

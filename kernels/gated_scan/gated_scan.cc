@@ -2,15 +2,8 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/dispatch.h"
-
 namespace recollect::kernels {
-RECOLLECT_CPU_OP(GatedScan)
-
-void GatedScan(OpContext& ctx, const float* z, const float* bias, const float* x, int64_t stride,
-               int64_t rows, int64_t channels, float* state, float* y, int64_t y_stride) {
-  kGatedScan(ctx, z, bias, x, stride, rows, channels, state, y, y_stride);
-}
+RECOLLECT_CPU_OP_CODE(GatedScan)
 
 void ChunkedGatedScan(OpContext& ctx, int64_t first, int64_t chunk, const float* z,
                       const float* bias, const float* x, int64_t stride, int64_t rows,

@@ -7,15 +7,16 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/op_context.h"
+#include "kernels/cpu/dispatch.h"
 
 namespace recollect::kernels {
 
 // x, z: [rows, channels], rows `stride` floats apart (both). bias[channels] or null.
 // state[channels] is read and updated. y[rows, channels], rows `y_stride` apart; y may be x with
 // y_stride == stride.
-void GatedScan(OpContext& ctx, const float* z, const float* bias, const float* x, int64_t stride,
-               int64_t rows, int64_t channels, float* state, float* y, int64_t y_stride);
+RECOLLECT_CPU_OP(GatedScan, void(OpContext& ctx, const float* z, const float* bias, const float* x,
+                                 int64_t stride, int64_t rows, int64_t channels, float* state,
+                                 float* y, int64_t y_stride));
 
 // The same with s_{t-1} = 0 at every position t that is a multiple of `chunk` (RAT, the recurrence
 // inside a chunk). Row 0 has position `first`. REQUIRES: chunk >= 1.

@@ -7,7 +7,7 @@
 #include "kernels/gca/gca_bf16.h"
 
 namespace recollect::kernels {
-RECOLLECT_CPU_OP(Gca)
+RECOLLECT_CPU_CODE_OF(Gca)
 
 namespace {
 
@@ -23,7 +23,7 @@ void Check(const GcaShape& shape, const MemoryView* chunks, int64_t count) {
 void Gca(OpContext& ctx, const GcaShape& shape, const float* q, int64_t rows,
          const MemoryView* chunks, const float* weights, int64_t count, float* out) {
   Check(shape, chunks, count);
-  kGca(ctx, shape, q, rows, chunks, weights, count, out);
+  kGca.For(ctx)(ctx, shape, q, rows, chunks, weights, count, out);
 }
 
 void ReadChunksSoon(OpContext& ctx, const GcaShape& shape, const MemoryView* chunks,

@@ -1,9 +1,5 @@
 #include "kernels/gemm/gemm_panel.h"
 
-#include <algorithm>
-
-#include "kernels/cpu/dispatch.h"
-
 namespace recollect::kernels {
 namespace reference {
 
@@ -22,7 +18,7 @@ void GemmPanels(OpContext&, const float* panels, int64_t n, int64_t k, const flo
 }
 
 }  // namespace reference
-RECOLLECT_CPU_OP(GemmPanels)
+RECOLLECT_CPU_OP_CODE(GemmPanels)
 
 std::vector<float> PackPanels(const float* weights, int64_t n, int64_t k) {
   const int64_t panels = (n + kPanelColumns - 1) / kPanelColumns;
@@ -32,11 +28,6 @@ std::vector<float> PackPanels(const float* weights, int64_t n, int64_t k) {
     for (int64_t i = 0; i < k; ++i) panel[i * kPanelColumns] = weights[j * k + i];
   }
   return packed;
-}
-
-void GemmPanels(OpContext& ctx, const float* panels, int64_t n, int64_t k, const float* x,
-                int64_t rows, float* y, int64_t y_stride) {
-  kGemmPanels(ctx, panels, n, k, x, rows, y, y_stride);
 }
 
 }  // namespace recollect::kernels

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cpu/op_context.h"
+#include "kernels/cpu/dispatch.h"
 
 namespace recollect::kernels {
 
@@ -16,7 +16,7 @@ inline constexpr int kPanelColumns = 16;
 std::vector<float> PackPanels(const float* weights, int64_t n, int64_t k);
 
 // y[rows, n] = x[rows, k] Wᵀ. Rows of y are `y_stride` numbers apart.
-void GemmPanels(OpContext& ctx, const float* panels, int64_t n, int64_t k, const float* x,
-                int64_t rows, float* y, int64_t y_stride);
+RECOLLECT_CPU_OP(GemmPanels, void(OpContext& ctx, const float* panels, int64_t n, int64_t k,
+                                  const float* x, int64_t rows, float* y, int64_t y_stride));
 
 }  // namespace recollect::kernels

@@ -6,12 +6,12 @@
 #include <cstdint>
 
 #include "base/numeric/bf16.h"
-#include "kernels/cpu/op_context.h"
+#include "kernels/cpu/dispatch.h"
 
 namespace recollect::kernels {
 
 // q[width] and dots[rows] in fp32, keys[width, rows] in bf16: a key is a column. Serial.
-void KeyDots(OpContext& ctx, const float* q, const Bf16* keys, int64_t rows, int64_t width,
-             float* dots);
+RECOLLECT_CPU_OP(KeyDots, void(OpContext& ctx, const float* q, const Bf16* keys, int64_t rows,
+                               int64_t width, float* dots));
 
 }  // namespace recollect::kernels

@@ -4,13 +4,11 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/cpu/dispatch.h"
-
 namespace recollect::kernels {
-RECOLLECT_CPU_OP(SketchCoordinates)
-RECOLLECT_CPU_OP(SumSketch)
-RECOLLECT_CPU_OP(SketchBounds)
-RECOLLECT_CPU_OP(BoundsNotBelow)
+RECOLLECT_CPU_OP_CODE(SketchCoordinates)
+RECOLLECT_CPU_OP_CODE(SumSketch)
+RECOLLECT_CPU_OP_CODE(SketchBounds)
+RECOLLECT_CPU_OP_CODE(BoundsNotBelow)
 
 namespace {
 
@@ -124,27 +122,6 @@ SketchRounded RoundWeights(const std::vector<double>& weights, int8_t* out) {
 }
 
 }  // namespace
-
-void SketchCoordinates(OpContext& ctx, const float* x, int64_t stride, int64_t rows, int64_t dense,
-                       const float* directions, float* coordinates) {
-  kSketchCoordinates(ctx, x, stride, rows, dense, directions, coordinates);
-}
-
-void SumSketch(OpContext& ctx, std::span<const SketchSums> queries, int64_t coarse_rows,
-               const uint8_t* codes, int64_t blocks) {
-  kSumSketch(ctx, queries, coarse_rows, codes, blocks);
-}
-
-void SketchBounds(OpContext& ctx, const int8_t* fine_weights, const SketchFactors& factors,
-                  int64_t fine_rows, const uint8_t* codes, const int32_t* sums,
-                  const SketchErrors* errors, int64_t blocks, float* bounds) {
-  kSketchBounds(ctx, fine_weights, factors, fine_rows, codes, sums, errors, blocks, bounds);
-}
-
-int64_t BoundsNotBelow(OpContext& ctx, const float* bounds, int64_t count, float least,
-                       int64_t* places) {
-  return kBoundsNotBelow(ctx, bounds, count, least, places);
-}
 
 int64_t LandmarkSketch::BytesOf(const SketchShape& shape, int64_t count) {
   return BlocksOf(count) *

@@ -22,7 +22,7 @@
 
 #include "base/large_vector.h"
 #include "base/numeric/bf16.h"
-#include "kernels/cpu/op_context.h"
+#include "kernels/cpu/dispatch.h"
 
 namespace recollect::kernels {
 
@@ -92,23 +92,25 @@ struct SketchRounded {
 inline constexpr int64_t kSketchColumns = 48;
 // Computes coordinates[rows, 48] = x[rows, dense] · directions[dense, 48]; rows of x are `stride`
 // apart.
-void SketchCoordinates(OpContext& ctx, const float* x, int64_t stride, int64_t rows, int64_t dense,
-                       const float* directions, float* coordinates);
+RECOLLECT_CPU_OP(SketchCoordinates,
+                 void(OpContext& ctx, const float* x, int64_t stride, int64_t rows, int64_t dense,
+                      const float* directions, float* coordinates));
 
 // Computes the sums of several queries over 4-bit codes [blocks, coarse rows, 64], in one pass.
-void SumSketch(OpContext& ctx, std::span<const SketchSums> queries, int64_t coarse_rows,
-               const uint8_t* codes, int64_t blocks);
+RECOLLECT_CPU_OP(SumSketch, void(OpContext& ctx, std::span<const SketchSums> queries,
+                                 int64_t coarse_rows, const uint8_t* codes, int64_t blocks));
 
 // Computes bounds[16 blocks] from 8-bit codes [blocks, 2 fine rows, 64] and a query's sums over
 // 4-bit ones: no finite score (LandmarkScores) is greater than its bound, unless that is NaN.
-void SketchBounds(OpContext& ctx, const int8_t* fine_weights, const SketchFactors& factors,
-                  int64_t fine_rows, const uint8_t* codes, const int32_t* sums,
-                  const SketchErrors* errors, int64_t blocks, float* bounds);
+RECOLLECT_CPU_OP(SketchBounds,
+                 void(OpContext& ctx, const int8_t* fine_weights, const SketchFactors& factors,
+                      int64_t fine_rows, const uint8_t* codes, const int32_t* sums,
+                      const SketchErrors* errors, int64_t blocks, float* bounds));
 
 // Writes the indices of the bounds[count] that are not below `least`, NaN included, in order to
 // places[count]. Returns their number.
-int64_t BoundsNotBelow(OpContext& ctx, const float* bounds, int64_t count, float least,
-                       int64_t* places);
+RECOLLECT_CPU_OP(BoundsNotBelow, int64_t(OpContext& ctx, const float* bounds, int64_t count,
+                                         float least, int64_t* places));
 
 // Thread-safe once encoded, except for Grow. Owns its memory and borrows no keys.
 class LandmarkSketch {

@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
-#include "kernels/cpu/dispatch.h"
 #include "kernels/landmark_topk/best_candidates.h"
 #include "kernels/landmark_topk/landmark_sketch.h"
 
 namespace recollect::kernels {
-RECOLLECT_CPU_OP(LandmarkScores)
-RECOLLECT_CPU_OP(LandmarkScoresAt)
+RECOLLECT_CPU_OP_CODE(LandmarkScores)
+RECOLLECT_CPU_OP_CODE(LandmarkScoresAt)
 
 namespace {
 
@@ -189,16 +187,6 @@ class Searching {
 };
 
 }  // namespace
-
-void LandmarkScores(OpContext& ctx, const float* query, int64_t width, const Bf16* keys,
-                    int64_t count, float* scores) {
-  kLandmarkScores(ctx, query, width, keys, count, scores);
-}
-
-void LandmarkScoresAt(OpContext& ctx, const float* query, int64_t width, const Bf16* keys,
-                      const int64_t* at, int64_t count, float* scores) {
-  kLandmarkScoresAt(ctx, query, width, keys, at, count, scores);
-}
 
 std::vector<ScoredCandidate> LandmarkTopK(OpContext& ctx, std::span<const float> query,
                                           std::span<const KeySegment> segments, int n,

@@ -10,19 +10,20 @@
 #include <vector>
 
 #include "base/numeric/bf16.h"
-#include "kernels/cpu/op_context.h"
+#include "kernels/cpu/dispatch.h"
 
 namespace recollect::kernels {
 
 class LandmarkSketch;
 
 // Computes scores[count] of keys[count, width] against query[width].
-void LandmarkScores(OpContext& ctx, const float* query, int64_t width, const Bf16* keys,
-                    int64_t count, float* scores);
+RECOLLECT_CPU_OP(LandmarkScores, void(OpContext& ctx, const float* query, int64_t width,
+                                      const Bf16* keys, int64_t count, float* scores));
 
 // Computes the same only for the keys at the indices at[count].
-void LandmarkScoresAt(OpContext& ctx, const float* query, int64_t width, const Bf16* keys,
-                      const int64_t* at, int64_t count, float* scores);
+RECOLLECT_CPU_OP(LandmarkScoresAt,
+                 void(OpContext& ctx, const float* query, int64_t width, const Bf16* keys,
+                      const int64_t* at, int64_t count, float* scores));
 
 struct ScoredCandidate {
   int64_t candidate = 0;  // index over all segments, in order

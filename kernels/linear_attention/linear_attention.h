@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/op_context.h"
+#include "kernels/cpu/dispatch.h"
 
 namespace recollect::kernels {
 
@@ -20,8 +20,9 @@ enum class FeatureMap {
 
 // features[rows, heads, 2 head_dim] = φ(x * scale), dense; x[rows, heads, head_dim], rows
 // `x_stride` floats apart; scale[head_dim] or null (all ones).
-void Features(OpContext& ctx, FeatureMap map, const float* x, int64_t x_stride, int64_t rows,
-              int heads, int head_dim, const float* scale, float* features);
+RECOLLECT_CPU_OP(Features,
+                 void(OpContext& ctx, FeatureMap map, const float* x, int64_t x_stride,
+                      int64_t rows, int heads, int head_dim, const float* scale, float* features));
 
 struct LinearAttentionShape {
   int heads = 0;

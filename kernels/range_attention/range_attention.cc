@@ -1,17 +1,10 @@
 #include "kernels/range_attention/range_attention.h"
 
-#include "kernels/cpu/dispatch.h"
 #include "kernels/range_attention/range_attention_bf16.h"
 
 namespace recollect::kernels {
-RECOLLECT_CPU_OP(RangeAttention)
-RECOLLECT_CPU_OP(RangeAttentionOfBf16)
-
-void RangeAttention(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride,
-                    int64_t rows, const std::array<KvSpan, kMaxRanges>& parts, const RangeSet* sets,
-                    float* out) {
-  kRangeAttention(ctx, shape, q, q_stride, rows, parts, sets, out);
-}
+RECOLLECT_CPU_OP_CODE(RangeAttention)
+RECOLLECT_CPU_CODE_OF(RangeAttentionOfBf16)
 
 void RangeAttentionOfBf16(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride,
                           int64_t rows, const std::array<Bf16KvSpan, kMaxRanges>& parts,
@@ -21,7 +14,7 @@ void RangeAttentionOfBf16(OpContext& ctx, const RangeShape& shape, const float* 
     return RangeAttentionByPairs(ctx, *code, shape, q, q_stride, rows, parts, sets, out);
   }
 #endif
-  kRangeAttentionOfBf16(ctx, shape, q, q_stride, rows, parts, sets, out);
+  kRangeAttentionOfBf16.For(ctx)(ctx, shape, q, q_stride, rows, parts, sets, out);
 }
 
 }  // namespace recollect::kernels

@@ -13,7 +13,7 @@
 #include <cstdint>
 
 #include "base/numeric/bf16.h"
-#include "kernels/cpu/op_context.h"
+#include "kernels/cpu/dispatch.h"
 
 namespace recollect::kernels {
 
@@ -51,9 +51,10 @@ struct RangeShape {
 
 // q[rows, heads, head_dim], rows `q_stride` floats apart; sets[rows]; out[rows, heads, head_dim]
 // dense.
-void RangeAttention(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride,
-                    int64_t rows, const std::array<KvSpan, kMaxRanges>& parts, const RangeSet* sets,
-                    float* out);
+RECOLLECT_CPU_OP(RangeAttention,
+                 void(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride,
+                      int64_t rows, const std::array<KvSpan, kMaxRanges>& parts,
+                      const RangeSet* sets, float* out));
 
 // Computes the same from a cache in bf16. With AMX or AVX512-BF16, heads of 64 or 128 and no bias,
 // q and each p before it meets a value are rounded to bf16; elsewhere the bits are those of the

@@ -1,6 +1,5 @@
 #include "kernels/sample/sample_total.h"
 
-#include "kernels/cpu/dispatch.h"
 #include "kernels/sample/sample_weights.h"
 
 namespace recollect::kernels {
@@ -16,11 +15,6 @@ uint64_t SampleTotal(OpContext&, const float* logits, int64_t count, float great
 }
 
 }  // namespace reference
-RECOLLECT_CPU_OP(SampleTotal)
-
-uint64_t SampleTotal(OpContext& ctx, const float* logits, int64_t count, float greatest,
-                     float temperature) {
-  return kSampleTotal(ctx, logits, count, greatest, temperature);
-}
+RECOLLECT_CPU_OP_CODE(SampleTotal)
 
 }  // namespace recollect::kernels

@@ -3,13 +3,13 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/op_context.h"
+#include "kernels/cpu/dispatch.h"
 
 namespace recollect::kernels {
 
 // Returns Σ WeightOf(logits[i], greatest, temperature) of sample_weights.h; NaN and -infinity weigh
 // nothing. `greatest` is the greatest of them, finite. The same on every instruction set.
-uint64_t SampleTotal(OpContext& ctx, const float* logits, int64_t count, float greatest,
-                     float temperature);
+RECOLLECT_CPU_OP(SampleTotal, uint64_t(OpContext& ctx, const float* logits, int64_t count,
+                                       float greatest, float temperature));
 
 }  // namespace recollect::kernels

@@ -5,12 +5,11 @@
 #include <limits>
 #include <map>
 
-#include "kernels/cpu/dispatch.h"
 #include "kernels/landmark_topk/best_candidates.h"
 #include "kernels/landmark_topk/landmark_sketch.h"
 
 namespace recollect::kernels {
-RECOLLECT_CPU_OP(SparseScores)
+RECOLLECT_CPU_OP_CODE(SparseScores)
 
 namespace {
 
@@ -79,11 +78,6 @@ WholeQuery InWholeNumbers(std::span<const SparseTerm> query) {
     if (rounded > 0) whole.terms.push_back({word, static_cast<uint32_t>(rounded)});
   }
   return whole;
-}
-
-void SparseScores(OpContext& ctx, const SparsePart* parts, int64_t count, const float* scales,
-                  float query_scale, int64_t blocks, float* scores) {
-  kSparseScores(ctx, parts, count, scales, query_scale, blocks, scores);
 }
 
 void SparseScoresOf(OpContext& ctx, std::span<const SparseTerm> query, const SparseRange& range,

@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/cpu/op_context.h"
+#include "kernels/cpu/dispatch.h"
 #include "kernels/landmark_topk/landmark_topk.h"
 #include "kernels/sparse_topk/sparse_range.h"
 
@@ -48,8 +48,9 @@ struct SparsePart {
 
 // scores[blocks] from the sums over `parts`[count]; `scales` [blocks], or null: 1 each. With parts
 // of one query and one range, scores of the formula above.
-void SparseScores(OpContext& ctx, const SparsePart* parts, int64_t count, const float* scales,
-                  float query_scale, int64_t blocks, float* scores);
+RECOLLECT_CPU_OP(SparseScores,
+                 void(OpContext& ctx, const SparsePart* parts, int64_t count, const float* scales,
+                      float query_scale, int64_t blocks, float* scores));
 
 // The scores [blocks] of all blocks of a range; 0 of those that share no word with the query.
 void SparseScoresOf(OpContext& ctx, std::span<const SparseTerm> query, const SparseRange& range,

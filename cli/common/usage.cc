@@ -6,26 +6,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/status.h"
 
 namespace recollect::cli {
 namespace {
-
-constexpr char kHelp[] = "help";
-
-// A verb of earlier releases, and where it went.
-struct MovedVerb {
-  std::string_view name, now;
-};
-constexpr MovedVerb kMovedVerbs[] = {
-    {"import",
-     "there is no command 'import' any more: a published checkpoint is converted by a program of "
-     "the repository with the same options, python train/import_checkpoint.py --from LAYOUT DIR "
-     "--out DIR (docs/importing.md)"},
-    {"niah",
-     "there is no command 'niah' any more: the needle-in-a-haystack test is a program of the "
-     "repository with the same options, python3 bench/niah (docs/niah.md)"},
-};
 
 // Damerau and Levenshtein's, where no letter is changed twice.
 size_t Distance(std::string_view a, std::string_view b) {
@@ -43,18 +26,6 @@ size_t Distance(std::string_view a, std::string_view b) {
     last.swap(row);
   }
   return last[b.size()];
-}
-
-// INVALID_ARGUMENT where the verb is one of an earlier release.
-absl::Status CheckMoved(const std::vector<std::string>& arguments) {
-  const auto verb =
-      std::find_if(arguments.begin(), arguments.end(),
-                   [](const std::string& argument) { return !absl::StartsWith(argument, "-"); });
-  for (const MovedVerb& moved : kMovedVerbs) {
-    if (verb != arguments.end() && *verb == moved.name)
-      return absl::InvalidArgumentError(std::string(moved.now));
-  }
-  return absl::OkStatus();
 }
 
 const CLI::App* LastVerb(const CLI::App& app) {
@@ -139,10 +110,8 @@ std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
 absl::StatusOr<std::vector<std::string>> Arguments(const CLI::App& app, int argc,
                                                    const char* const* argv) {
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
-  const bool help = !arguments.empty() && arguments.front() == kHelp;
-  if (help) arguments.erase(arguments.begin());
-  RETURN_IF_ERROR(CheckMoved(arguments));
-  if (!help) return arguments;
+  if (arguments.empty() || arguments.front() != "help") return arguments;
+  arguments.erase(arguments.begin());
   const CLI::App* at = &app;
   for (const std::string& name : arguments) {
     const std::vector<std::string> verbs = Verbs(*at);

@@ -20,8 +20,7 @@ std::string Nearest(std::string_view word, const std::vector<std::string>& candi
 std::string Explain(const CLI::App& app, const CLI::ParseError& error);
 
 // Returns the arguments after the program's name, with "help VERB" as "VERB --help".
-// INVALID_ARGUMENT: a word after "help" is no verb; the verb is one of an earlier release, and the
-// message names the program that took its place.
+// INVALID_ARGUMENT: a word after "help" is no verb.
 absl::StatusOr<std::vector<std::string>> Arguments(const CLI::App& app, int argc,
                                                    const char* const* argv);
 

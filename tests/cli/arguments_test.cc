@@ -57,23 +57,6 @@ TEST_F(CliTest, WhatIsNotKnownIsNamed) {
   EXPECT_THAT(Run({"docs"}).err, HasSubstr("A subcommand is required"));
 }
 
-TEST_F(CliTest, AVerbThatMovedNamesTheProgramThatTookItsPlace) {
-  const std::vector<std::vector<std::string>> lines = {
-      {"import", "--from", "ratplus-hub", "x", "--out", "y"},
-      {"import", "--help"},
-      {"help", "import"},
-      {"--json", "import", "x"}};
-  for (const std::vector<std::string>& line : lines) {
-    const ProcessResult result = Run(line);
-    EXPECT_EQ(result.exit_code, kUsage);
-    EXPECT_THAT(result.err, HasSubstr("python train/import_checkpoint.py --from"));
-    EXPECT_THAT(result.err, HasSubstr("docs/importing.md"));
-  }
-  const ProcessResult niah = Run({"niah", "--haystack", "books.txt"});
-  EXPECT_EQ(niah.exit_code, kUsage);
-  EXPECT_THAT(niah.err, HasSubstr("python3 bench/niah"));
-}
-
 TEST_F(CliTest, ANegativeSeedStandsForItsBitsAsOverHttp) {
   const auto text = [&](const std::string& seed) {
     const ProcessResult result = Embedded({"generate", "--prompt", "the whale", "--seed", seed,

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "base/sync/mutex.h"

@@ -3,7 +3,6 @@
 
 #include "base/check.h"
 #include "base/numeric/mxint8.h"
-#include "base/status.h"
 #include "store/format.h"
 
 namespace recollect::store {

@@ -1,6 +1,5 @@
 #include "store/pieces.h"
 
-#include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <utility>

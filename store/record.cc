@@ -2,7 +2,6 @@
 
 #include <bit>
 #include <limits>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"

@@ -1,7 +1,6 @@
 #include "engine/session/mounts.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -9,7 +8,6 @@
 #include "base/io/log.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "base/sync/mutex.h"
 #include "engine/session/loaded_keys.h"
 
 namespace recollect::engine {

@@ -1,5 +1,4 @@
 // How a request is read: its head, and its body whole or in pieces.
-#include <algorithm>
 #include <boost/beast/http/read.hpp>
 
 #include "absl/cleanup/cleanup.h"

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "base/status.h"
-#include "base/types.h"
 #include "kernels/block/check_sizes.h"
 #include "kernels/gca/gca_kernel.h"
 

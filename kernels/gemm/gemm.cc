@@ -5,7 +5,6 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"

@@ -6,12 +6,9 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "base/io/log.h"
 #include "base/numeric/bf16.h"
-#include "base/status.h"
 #include "kernels/cuda/cuda_status.h"
 
 namespace recollect::kernels {

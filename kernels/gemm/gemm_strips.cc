@@ -4,7 +4,6 @@
 #include <cstring>
 #include <map>
 #include <tuple>
-#include <utility>
 
 #include "base/sync/mutex.h"
 

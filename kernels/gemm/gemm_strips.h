@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <oneapi/dnnl/dnnl.hpp>
-#include <span>
 #include <vector>
 
 #include "base/types.h"

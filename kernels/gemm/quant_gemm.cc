@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
 #include "base/numeric/round_up.h"
 #include "kernels/cpu/dispatch.h"

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "base/numeric/round_up.h"
 #include "kernels/gemm/quant_gemm.h"
 

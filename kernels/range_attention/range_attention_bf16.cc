@@ -1,7 +1,6 @@
 #include "kernels/range_attention/range_attention_bf16.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "base/numeric/round_up.h"
 #include "kernels/cpu/onednn_isa.h"

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "kernels/landmark_topk/landmark_topk_plan.h"
 
 namespace recollect::kernels {
 namespace {

@@ -1,6 +1,4 @@
 // ParseConfig: config.json to a struct, with every problem at once.
-#include <algorithm>
-#include <string_view>
 
 #include "absl/strings/str_join.h"
 #include "base/json.h"

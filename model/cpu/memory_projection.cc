@@ -3,7 +3,6 @@
 // depends on nothing but its states.
 #include <algorithm>
 
-#include "kernels/elementwise/elementwise.h"
 #include "kernels/gated_scan/gated_scan.h"
 #include "kernels/gemm/gemm.h"
 #include "model/cpu/layers.h"

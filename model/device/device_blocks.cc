@@ -2,7 +2,6 @@
 // are whole, scores and choice for every row and head, range attention over what each has chosen.
 #include <algorithm>
 
-#include "base/check.h"
 #include "base/status.h"
 #include "model/device/device_layers.h"
 

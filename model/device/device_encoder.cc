@@ -1,6 +1,5 @@
 // The chunk encoder on a device (chunk_encoder.cc, design 2.3), over the rows of many chunks.
 #include <algorithm>
-#include <utility>
 
 #include "base/check.h"
 #include "base/status.h"

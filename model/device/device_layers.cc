@@ -1,6 +1,5 @@
 #include "model/device/device_layers.h"
 
-#include <algorithm>
 #include <numeric>
 #include <utility>
 

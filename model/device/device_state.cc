@@ -1,7 +1,6 @@
 #include "model/device/device_state.h"
 
 #include <algorithm>
-#include <string>
 #include <string_view>
 
 #include "base/check.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
 #include "base/status.h"
 #include "model/state/state_bytes.h"
 

@@ -1,7 +1,5 @@
 #include "model/text/chat_format.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 

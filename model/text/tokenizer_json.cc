@@ -1,6 +1,5 @@
 // Reads the Hugging Face layout's tokenizer.json.
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/json.h"

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <string>
-#include <utility>
 
 #include "model/weights/weights_list.h"
 #include "model/weights/weights_reader.h"

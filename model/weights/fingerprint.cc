@@ -1,7 +1,6 @@
 #include "model/weights/fingerprint.h"
 
 #include <cstdio>
-#include <memory>
 #include <utility>
 #include <vector>
 

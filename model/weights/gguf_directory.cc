@@ -3,7 +3,6 @@
 #include <iterator>
 #include <optional>
 #include <string_view>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"

@@ -2,7 +2,6 @@
 
 #include <limits>
 #include <type_traits>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/str_join.h"
 #include "base/io/file.h"
 #include "base/json.h"
 #include "base/status.h"

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/numeric/bf16.h"
 #include "base/numeric/half.h"
-#include "base/status.h"
 #include "kernels/quant/quant_blocks.h"
 
 namespace recollect::model {

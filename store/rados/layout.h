@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "base/sync/mutex.h"
 #include "base/types.h"
 #include "store/document_store.h"

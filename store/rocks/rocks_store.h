@@ -1,7 +1,6 @@
 // DocumentStore on RocksDB. RocksDB's own headers stay in the .cc files and private headers here.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 

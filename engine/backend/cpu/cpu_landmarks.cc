@@ -4,7 +4,6 @@
 #include <atomic>
 #include <deque>
 #include <future>
-#include <utility>
 
 #include "base/io/log.h"
 #include "base/memory.h"

@@ -16,7 +16,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/sync/mutex.h"
-#include "base/types.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/slice.h"

@@ -1,7 +1,6 @@
 // Documents as a whole, freeing, and sessions' own chunks.
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "store/rocks/documents/catalog.h"
 #include "store/rocks/documents/store_impl.h"

@@ -2,7 +2,6 @@
 // is told from a question beyond the end.
 #include <algorithm>
 #include <atomic>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"

@@ -212,13 +212,13 @@ absl::Status DecodeStep::CheckHead(int64_t row, int64_t head) const {
     std::vector<float> actual;
     for (const Bf16 number : found) actual.push_back(number.ToFloat());
     RETURN_IF_ERROR(ExpectClose(actual, last, kRounded, absl::StrCat("appended to ", what)));
-    RoundToBf16(reference, last.data(), dim);
+    kernels::RoundToBf16(reference, last.data(), dim);
     all.insert(all.end(), last.begin(), last.end());
     return absl::OkStatus();
   };
   RETURN_IF_ERROR(appended(key_numbers_, keys_, key, keys));
   RETURN_IF_ERROR(appended(value_numbers_, values_, value, values));
-  RoundToBf16(reference, q.data(), dim);
+  kernels::RoundToBf16(reference, q.data(), dim);
   const KvSpan part{keys.data(), values.data()};
   RangeSet set;
   set.ranges[1] = {0, sizes_.entries};

@@ -51,7 +51,7 @@ void BenchLayerRows(OpReport& report) {
   add("add", OfRows(kWidth, 1, 3),
       [&](OpContext& ctx) { Add(ctx, x.data(), kRows * kWidth, y.data()); });
   add("round_to_bf16", OfRows(kWidth, 1, 2),
-      [&](OpContext& ctx) { RoundToBf16(ctx, y.data(), kRows * kWidth); });
+      [&](OpContext& ctx) { kernels::RoundToBf16(ctx, y.data(), kRows * kWidth); });
 }
 
 // One row of logits, as a decode step has it.

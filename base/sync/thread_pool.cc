@@ -22,6 +22,25 @@ using Clock = std::chrono::steady_clock;
 // of several jobs that follow each other: an item of a long job takes longer than what is between.
 constexpr std::chrono::microseconds kLinger(200);
 
+// Time for which threads look for what follows a Gather without sleeping: two of its steps are less
+// apart, and a thread that sleeps takes 50 us or more to wake up.
+constexpr std::chrono::microseconds kAwake(100);
+
+// Lets a thread that looks for a change be light on the core, and leave it to others after a while.
+class Look {
+ public:
+  void Pause() {
+    if (++looks_ > kLooks) return std::this_thread::yield();
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+
+ private:
+  static constexpr int kLooks = 200;  // some 10 microseconds
+  int looks_ = 0;
+};
+
 // One ParallelFor or Wavefront, guarded by the pool's mutex: a tile of work takes microseconds to
 // milliseconds, so a short lock per tile is far below it.
 class Job {
@@ -35,6 +54,7 @@ class Job {
 
   int64_t unfinished;
   std::exception_ptr error;  // the first; nothing runs after it
+  bool gathers = false;      // who runs an item stays awake afterwards
   // Of a job that lets others go first: what its caller calls between items; else null.
   const ThreadPool::Pause* pause = nullptr;
   bool resting = false;              // while its caller is in `pause`
@@ -127,7 +147,7 @@ struct ThreadPool::State {
       MutexLock lock(mutex);
       stopping = true;
     }
-    changed.notify_all();
+    Notify();
     for (std::thread& thread : started) thread.join();
   }
 
@@ -137,7 +157,7 @@ struct ThreadPool::State {
       Job* const job = NextJob();
       if (const Clock::duration free = TimeToStayFree(job); free > Clock::duration::zero()) {
         ++staying_free;
-        changed.wait_for(lock, free);
+        if (!LookForChange()) changed.wait_for(lock, free);
         --staying_free;
       } else if (job != nullptr && !free_workers.empty()) {
         // Jobs take turns, so that a long one does not starve the others.
@@ -172,7 +192,7 @@ struct ThreadPool::State {
     MutexLock lock(mutex);
     jobs.push_back(job);  // from here on until it is out of the list nothing may throw
     if (shared) last_shared = Clock::now();
-    if (!started.empty() && job->unfinished > 1) changed.notify_all();
+    if (!started.empty() && job->unfinished > 1) Notify();
     while (job->unfinished > 0) {
       if (job->pause != nullptr) {
         CallPause(job);
@@ -201,13 +221,14 @@ struct ThreadPool::State {
     mutex.lock();
     if (error && !job->error) job->error = std::move(error);
     free_workers.push_back(worker);
+    if (job->gathers) awake_until = Clock::now() + kAwake;
     bool notify = job->Finish(item) || waiting_for_worker > 0;
     if (--job->unfinished == 0) {
       // From here the caller may destroy the job as soon as the lock is free.
       jobs.erase(std::find(jobs.begin(), jobs.end(), job));
       notify = notify || !caller || stopping;
     }
-    if (notify) changed.notify_all();
+    if (notify) Notify();
   }
 
   static std::exception_ptr RunItem(Job* job, int64_t item, int worker) {
@@ -240,14 +261,32 @@ struct ThreadPool::State {
     }
     mutex.lock();
     job->resting = false;
-    if (staying_free > 0) changed.notify_all();
+    if (staying_free > 0) Notify();
     if (error && !job->error) job->error = std::move(error);
   }
 
   void Wait(MutexLock& lock, bool for_worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     waiting_for_worker += for_worker ? 1 : 0;
-    changed.wait(lock);
+    if (!LookForChange()) changed.wait(lock);
     waiting_for_worker -= for_worker ? 1 : 0;
+  }
+
+  void Notify() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    changes.fetch_add(1, std::memory_order_relaxed);
+    changed.notify_all();
+  }
+
+  // Waits for Notify as long as threads stay awake, without the lock. Returns whether it came.
+  // Not analysed: the lock is tried for, since who waits for it sleeps.
+  bool LookForChange() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    const auto until = awake_until;
+    if (Clock::now() >= until) return false;
+    const uint32_t seen = changes.load(std::memory_order_relaxed);
+    mutex.unlock();
+    Look look;
+    while (changes.load(std::memory_order_relaxed) == seen && Clock::now() < until) look.Pause();
+    while (!mutex.try_lock()) look.Pause();
+    return changes.load(std::memory_order_relaxed) != seen;
   }
 
   const int threads;
@@ -256,6 +295,8 @@ struct ThreadPool::State {
   bool stopping ABSL_GUARDED_BY(mutex) = false;
   int waiting_for_worker ABSL_GUARDED_BY(mutex) = 0;
   int staying_free ABSL_GUARDED_BY(mutex) = 0;  // threads
+  std::atomic<uint32_t> changes{0};             // calls of Notify
+  Clock::time_point awake_until ABSL_GUARDED_BY(mutex);
   // A job that threads share began or ended then, or a pause began, in which such jobs may follow.
   Clock::time_point last_shared ABSL_GUARDED_BY(mutex);
   std::deque<Job*> jobs ABSL_GUARDED_BY(mutex);
@@ -276,6 +317,12 @@ void ThreadPool::ParallelFor(int64_t count,
                              const std::function<void(int64_t index, int worker)>& body) {
   if (count <= 0) return;
   ForJob job(count, body);
+  state_->RunJob(&job);
+}
+
+void ThreadPool::Gather(const std::function<void(int64_t index, int worker)>& body) {
+  ForJob job(threads(), body);
+  job.gathers = true;
   state_->RunJob(&job);
 }
 

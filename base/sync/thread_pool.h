@@ -27,6 +27,11 @@ class ThreadPool {
   // it at once; `body` must not call it.
   void ParallelFor(int64_t count, const std::function<void(int64_t index, int worker)>& body);
 
+  // Runs body(index, worker) for index in [0, threads()), as ParallelFor does, for calls that
+  // follow each other closely: whoever took part looks for the next one for a moment without
+  // sleeping.
+  void Gather(const std::function<void(int64_t index, int worker)>& body);
+
   // Runs body(row, column, worker) over a grid so that (row, column) starts after (row - 1, column)
   // and (row, column - 1): the wavefront of slices (rows) and layers (columns) in design section 3.
   // then(row, worker), if given, starts after the row's last column and does not wait for another

@@ -8,11 +8,10 @@
 namespace recollect::kernels {
 namespace {
 
-constexpr uint64_t kOnePart = 1;
-constexpr int kPartsAt = 16, kRoundAt = 32;
+constexpr int kPartsAt = 32;
 
-int PartsOf(uint64_t tickets) { return static_cast<int>(tickets >> kPartsAt & 0xffff); }
-int TakenOf(uint64_t tickets) { return static_cast<int>(tickets & 0xffff); }
+int PartsOf(uint64_t tickets) { return static_cast<int>(tickets >> kPartsAt); }
+int AskedOf(uint64_t tickets) { return static_cast<int>(tickets & UINT32_MAX); }
 
 // Waits a little; longer, and for other threads of the machine, once it has been called often.
 class Patience {
@@ -39,22 +38,20 @@ void OpTeam::Share(OpContext& own, int parts, const Part& body) {
   RECOLLECT_CHECK(parts >= 1 && parts <= kMaxParts);
   body_.store(&body, std::memory_order_relaxed);
   done_.store(0, std::memory_order_relaxed);
-  const uint64_t round = (tickets_.load(std::memory_order_relaxed) >> kRoundAt) + 1;
-  tickets_.store(round << kRoundAt | static_cast<uint64_t>(parts) << kPartsAt,
-                 std::memory_order_release);
+  tickets_.store(static_cast<uint64_t>(parts) << kPartsAt, std::memory_order_release);
   RunParts(own);
   for (Patience patience; done_.load(std::memory_order_acquire) < parts;) patience.Wait();
+  if (!failed_.load(std::memory_order_relaxed)) return;
+  failed_.store(false, std::memory_order_relaxed);
   MutexLock lock(mutex_);
-  if (error_ == nullptr) return;
-  const std::exception_ptr error = std::exchange(error_, nullptr);
-  std::rethrow_exception(error);
+  std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
 void OpTeam::Serve(OpContext& own) {
   Patience patience;
   while (!dismissed_.load(std::memory_order_acquire)) {
     const uint64_t tickets = tickets_.load(std::memory_order_relaxed);
-    if (TakenOf(tickets) < PartsOf(tickets)) {
+    if (AskedOf(tickets) < PartsOf(tickets)) {
       RunParts(own);
       patience.Renew();
     } else if (!ahead_.AskForSome()) {
@@ -64,21 +61,21 @@ void OpTeam::Serve(OpContext& own) {
 }
 
 void OpTeam::RunParts(OpContext& own) {
-  uint64_t tickets = tickets_.load(std::memory_order_acquire);
-  while (TakenOf(tickets) < PartsOf(tickets)) {
-    if (!tickets_.compare_exchange_weak(tickets, tickets + kOnePart, std::memory_order_acq_rel)) {
-      continue;
-    }
+  int done = 0;
+  while (true) {
+    const uint64_t tickets = tickets_.fetch_add(1, std::memory_order_acq_rel);
+    if (AskedOf(tickets) >= PartsOf(tickets)) break;
     try {
-      // The round cannot end before this part is done.
-      (*body_.load(std::memory_order_relaxed))(own, TakenOf(tickets));
+      // The round cannot end before this thread has said that its parts are done.
+      (*body_.load(std::memory_order_relaxed))(own, AskedOf(tickets));
     } catch (...) {
       MutexLock lock(mutex_);
       if (error_ == nullptr) error_ = std::current_exception();
+      failed_.store(true, std::memory_order_relaxed);
     }
-    done_.fetch_add(1, std::memory_order_acq_rel);
-    tickets = tickets_.load(std::memory_order_acquire);
+    ++done;
   }
+  if (done > 0) done_.fetch_add(done, std::memory_order_acq_rel);
 }
 
 }  // namespace recollect::kernels

@@ -39,31 +39,43 @@ class OpTeam {
   // Takes and runs parts of the round at hand until none is left.
   void RunParts(OpContext& own);
 
-  // Round (32 bits), parts (16 bits), parts taken (16 bits): in one word, so that nobody takes a
-  // part of a round that has ended.
-  std::atomic<uint64_t> tickets_ = 0;
+  static constexpr size_t kLine = 64;  // bytes that caches exchange
+
+  // Parts (32 bits), and how often one was asked for (32 bits), which is more often than there are
+  // parts: in one word, so that who asks gets a part of the round at hand or none.
+  alignas(kLine) std::atomic<uint64_t> tickets_ = 0;
   std::atomic<const Part*> body_ = nullptr;
-  std::atomic<int> done_ = 0;
   std::atomic<bool> dismissed_ = false;
-  ReadAhead ahead_;
+  // Written by who is done while others read the line above.
+  alignas(kLine) std::atomic<int> done_ = 0;
+  std::atomic<bool> failed_ = false;
+  alignas(kLine) ReadAhead ahead_;
   Mutex mutex_;
   std::exception_ptr error_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Gives the leader of a team the parts of an op from the first on and those who serve from the last
-// on, so that these know what to ask for ahead (read_ahead.h).
-class TwoEnds {
+// Gives the leader of a team the parts of an op's first half, and those who serve the parts of the
+// second half, so that these know what to ask for ahead (read_ahead.h), and each goes on in memory
+// where the part before ended. Whoever is done with a half takes the last parts of the other.
+class TwoHalves {
  public:
-  explicit TwoEnds(int parts) : parts_(parts) {}
+  explicit TwoHalves(int parts) : parts_(parts), half_(FirstOfSecond(parts)) {}
+  // Returns the first part of the second half.
+  static constexpr int FirstOfSecond(int parts) { return parts / 2; }
   // Returns each part once, if called for each. `own`: the context of the thread that asks.
   int Next(const OpContext& own) {
-    return own.has_team() ? first_++ : parts_ - 1 - served_.fetch_add(1, std::memory_order_relaxed);
+    if (own.has_team()) {
+      const int at = led_++;
+      return at < half_ ? at : parts_ - 1 - (at - half_);
+    }
+    const int at = half_ + served_.fetch_add(1, std::memory_order_relaxed);
+    return at < parts_ ? at : half_ - 1 - (at - parts_);
   }
 
  private:
-  const int parts_;
-  int first_ = 0;  // the leader's alone
-  std::atomic<int> served_ = 0;
+  const int parts_, half_;
+  int led_ = 0;  // the leader's alone
+  alignas(64) std::atomic<int> served_ = 0;
 };
 
 }  // namespace recollect::kernels

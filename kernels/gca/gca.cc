@@ -30,7 +30,7 @@ void ReadChunksSoon(OpContext& ctx, const GcaShape& shape, const MemoryView* chu
                     int64_t count) {
   if (!ctx.has_team()) return;
   const int64_t of_row = int64_t{shape.kv_heads} * shape.head_dim * sizeof(Bf16);
-  for (int64_t e = count - 1; e >= count / 2; --e) {
+  for (int64_t e = count / 2; e < count; ++e) {
     for (const Bf16* rows : {chunks[e].keys, chunks[e].values}) {
       ctx.team()->ahead().Add(rows, chunks[e].rows * of_row);
     }

@@ -113,7 +113,8 @@ void ShareChunks(OpContext& ctx, const Op& op, int64_t queries) {
   const int kv_heads = op.shape.kv_heads;
   const int64_t parts = op.count * kv_heads;
   float* sums = ctx.Floats(kSumsOfChunks, parts * stride);
-  TwoEnds order(static_cast<int>(parts));
+  if (ctx.has_team()) ctx.team()->ahead().Reached(op.chunks[op.count - 1].values);
+  TwoHalves order(static_cast<int>(parts));
   ctx.Share(static_cast<int>(parts), [&](OpContext& own, int) {
     const int part = order.Next(own);
     const MemoryView& chunk = op.chunks[part / kv_heads];

@@ -238,7 +238,9 @@ void Gemm(OpContext& ctx, const PackedMatrix& weights, const float* x, int64_t r
 
 void ReadSoon(OpContext& ctx, const PackedMatrix& weights) {
   const PackedMatrix::Impl& matrix = weights.impl();
-  if (ctx.has_team() && matrix.row_by_vectors) ReadRowSoon(ctx, matrix.weights, matrix.n, matrix.k);
+  if (!ctx.has_team()) return;
+  if (matrix.quantized) return ReadQuantSoon(ctx, *matrix.quantized);
+  if (matrix.row_by_vectors) ReadRowSoon(ctx, matrix.weights, matrix.n, matrix.k);
 }
 
 void GemmReference(const float* weights, int64_t n, int64_t k, DType dtype, const float* x,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -31,6 +32,12 @@ bool TestRowsAgree(const Plan& plan, int64_t n, int64_t k, DType dtype) {
   return true;
 }
 
+// The panels of those who serve.
+std::span<const uint16_t> SecondHalf(const uint16_t* weights, int64_t n, int64_t k) {
+  const int64_t first = n / kAmxPanel / 2 * kAmxPanel;
+  return {weights + first * k, static_cast<size_t>((n - first) * k)};
+}
+
 #endif
 
 }  // namespace
@@ -52,28 +59,26 @@ bool RowHasBitsOf(const Plan& plan, int64_t n, int64_t k, DType dtype) {
 void GemmRow(OpContext& ctx, const dnnl::memory& weights, int64_t n, int64_t k, const Bf16* x,
              float* y) {
   const auto* const numbers = static_cast<const uint16_t*>(weights.get_data_handle());
-  const int64_t last = n / kAmxPanel - 1, half = kAmxPanel / 2;
-  // The last panel is cut, so that two threads have as much to do with an odd number of panels.
-  const int parts = static_cast<int>(last + 2);
-  TwoEnds order(parts);
+  // The panel in the middle is cut, so that two threads have as much to do with an odd number.
+  const int64_t cut = n / kAmxPanel / 2, half = kAmxPanel / 2;
+  const int parts = static_cast<int>(n / kAmxPanel + 1);
+  if (ctx.has_team()) ctx.team()->ahead().Reached(SecondHalf(numbers, n, k).data());
+  TwoHalves order(parts);
   ctx.Share(parts, [&](OpContext& own, int) {
-    const int part = order.Next(own);
-    const int64_t panel = std::min<int64_t>(part, last), first = part > last ? half : 0;
+    const int64_t part = order.Next(own);
+    const int64_t panel = part > cut ? part - 1 : part, first = part == cut + 1 ? half : 0;
     avx512::MultiplyRow({.weights = numbers + panel * kAmxPanel * k + first * 2,
                          .x = reinterpret_cast<const uint16_t*>(x),
                          .k = k,
-                         .outputs = panel < last ? kAmxPanel : half},
+                         .outputs = panel == cut ? half : kAmxPanel},
                         y + panel * kAmxPanel + first);
   });
 }
 
 void ReadRowSoon(OpContext& ctx, const dnnl::memory& weights, int64_t n, int64_t k) {
   const auto* const numbers = static_cast<const uint16_t*>(weights.get_data_handle());
-  const int64_t panels = n / kAmxPanel;
-  for (int64_t panel = panels - 1; panel >= panels / 2; --panel) {
-    constexpr int64_t kBytes = kAmxPanel * static_cast<int64_t>(sizeof(uint16_t));
-    ctx.team()->ahead().Add(numbers + panel * kAmxPanel * k, kBytes * k);
-  }
+  const std::span<const uint16_t> half = SecondHalf(numbers, n, k);
+  ctx.team()->ahead().Add(half.data(), static_cast<int64_t>(half.size_bytes()));
 }
 
 #else

@@ -6,6 +6,7 @@
 #include "base/numeric/round_up.h"
 #include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/onednn_isa.h"
+#include "kernels/cpu/op_team.h"
 
 namespace recollect::kernels {
 namespace reference {
@@ -22,8 +23,8 @@ namespace {
 
 constexpr ScratchName kCodes, kGroups, kPanel;
 
-// Panels that a thread of a team multiplies at a time, some 50 KB of weights: microseconds.
-constexpr int64_t kPanelsShared = 8;
+// Bytes of weights that a thread of a team multiplies at a time: microseconds.
+constexpr int64_t kBytesShared = 48 << 10;
 
 // Rows that are rounded together: their codes stay in the second-level cache beside a panel.
 constexpr int64_t kRowsAtOnce = 256;
@@ -40,20 +41,62 @@ struct SomeOutputs {
   int64_t first = 0;
 };
 
-// Cuts the outputs of a matrix for a team; for one thread, parts stay whole.
-std::vector<SomeOutputs> CutOutputs(const OpContext& ctx, const QuantMatrix& weights) {
-  std::vector<SomeOutputs> all;
+int64_t PanelBytesOf(const QuantPanels& tensor, int64_t k) {
+  return QuantPanelBytes(LayoutOf(tensor.format), k);
+}
+
+// Rounds up.
+int64_t Quotient(int64_t a, int64_t b) { return RoundUp(a, b) / b; }
+
+// How the outputs of a tensor are cut.
+struct Cut {
+  int64_t parts = 1;
+  int64_t step = 0;  // outputs
+};
+
+// For a team, into an even number of parts if there are several, so that two threads have as much
+// to do; for one thread, not at all.
+Cut CutOf(const OpContext& ctx, const QuantPanels& tensor, int64_t k) {
+  if (!ctx.has_team()) return {1, tensor.outputs};
+  const int64_t panels = Quotient(tensor.outputs, kQuantPanel);
+  const int64_t wanted = Quotient(panels * PanelBytesOf(tensor, k), kBytesShared);
+  const int64_t step = Quotient(panels, wanted > 1 ? RoundUp(wanted, 2) : 1);
+  return {Quotient(panels, step), step * kQuantPanel};
+}
+
+int PartsOf(const OpContext& ctx, const QuantMatrix& weights) {
+  int64_t parts = 0;
+  for (const QuantPanels& tensor : weights.parts()) parts += CutOf(ctx, tensor, weights.k()).parts;
+  return static_cast<int>(parts);
+}
+
+// Part `part` of a tensor.
+QuantPanels OutputsOf(const QuantPanels& tensor, const Cut& cut, int64_t k, int64_t part) {
+  const int64_t first = part * cut.step;
+  return {tensor.format, std::min(cut.step, tensor.outputs - first),
+          tensor.bytes + first / kQuantPanel * PanelBytesOf(tensor, k)};
+}
+
+// Part `part` of the matrix, 0 <= part < PartsOf.
+SomeOutputs OutputsOf(const OpContext& ctx, const QuantMatrix& weights, int64_t part) {
   int64_t first = 0;
-  for (const QuantPanels& part : weights.parts()) {
-    const int64_t step = ctx.has_team() ? kPanelsShared * kQuantPanel : part.outputs;
-    for (int64_t at = 0; at < part.outputs; at += step) {
-      const uint8_t* bytes =
-          part.bytes + at / kQuantPanel * QuantPanelBytes(LayoutOf(part.format), weights.k());
-      all.push_back({{part.format, std::min(step, part.outputs - at), bytes}, first + at});
-    }
-    first += part.outputs;
+  const QuantPanels* tensor = weights.parts().data();
+  Cut cut = CutOf(ctx, *tensor, weights.k());
+  for (; part >= cut.parts; cut = CutOf(ctx, *++tensor, weights.k())) {
+    part -= cut.parts;
+    first += tensor->outputs;
   }
-  return all;
+  return {OutputsOf(*tensor, cut, weights.k(), part), first + part * cut.step};
+}
+
+// The bytes of the parts of those who serve a team: what is behind them in the matrix.
+std::span<const uint8_t> SecondHalf(const OpContext& ctx, const QuantMatrix& weights) {
+  const int first = TwoHalves::FirstOfSecond(PartsOf(ctx, weights));
+  const uint8_t* const begin = OutputsOf(ctx, weights, first).panels.bytes;
+  const QuantPanels& last = weights.parts().back();
+  const uint8_t* const end =
+      last.bytes + Quotient(last.outputs, kQuantPanel) * PanelBytesOf(last, weights.k());
+  return {begin, end};
 }
 
 template <typename T>
@@ -86,20 +129,28 @@ void QuantGemm(OpContext& ctx, const QuantMatrix& weights, const float* x, int64
   QuantGemmBy(ctx, codes[best], weights, x, rows, y);
 }
 
+void ReadQuantSoon(OpContext& ctx, const QuantMatrix& weights) {
+  const std::span<const uint8_t> half = SecondHalf(ctx, weights);
+  ctx.team()->ahead().Add(half.data(), std::ssize(half));
+}
+
 void QuantGemmBy(OpContext& ctx, const QuantCode& code, const QuantMatrix& weights, const float* x,
                  int64_t rows, float* y) {
   const int64_t n = weights.n(), k = weights.k(), groups = k / kQuantGroup;
-  const std::vector<SomeOutputs> outputs = CutOutputs(ctx, weights);
+  const int parts = PartsOf(ctx, weights);
+  if (ctx.has_team()) ctx.team()->ahead().Reached(SecondHalf(ctx, weights).data());
   for (int64_t r = 0; r < rows; r += kRowsAtOnce) {
     const int64_t count = std::min(kRowsAtOnce, rows - r);
-    const int64_t padded = RoundUp(count, kQuantTileRows);
+    // Code for few rows reads no more of them.
+    const int64_t padded = code.fewest_rows > 0 ? RoundUp(count, kQuantTileRows) : count;
     auto* codes = Scratch<int8_t>(ctx, kCodes, padded * k);
     auto* scales = Scratch<QuantGroup>(ctx, kGroups, padded * groups);
     code.round(x + r * k, count, k, codes, scales);
     std::memset(codes + count * k, 0, (padded - count) * k);
     std::fill_n(scales + count * groups, (padded - count) * groups, QuantGroup{});
-    ctx.Share(static_cast<int>(outputs.size()), [&](OpContext& own, int part) {
-      const SomeOutputs& some = outputs[static_cast<size_t>(part)];
+    TwoHalves order(parts);
+    ctx.Share(parts, [&](OpContext& own, int) {
+      const SomeOutputs some = OutputsOf(ctx, weights, order.Next(own));
       code.multiply(some.panels, {codes, scales, count, k}, y + r * n + some.first, n,
                     Scratch<uint8_t>(own, kPanel, QuantScratchBytes(k)));
     });

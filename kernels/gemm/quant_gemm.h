@@ -66,6 +66,8 @@ std::vector<QuantCode> QuantCodes(Isa isa);
 // Computes y[rows, n] = x[rows, k] Wᵀ by the best code for that many rows; fp32, row-major and
 // dense.
 void QuantGemm(OpContext& ctx, const QuantMatrix& weights, const float* x, int64_t rows, float* y);
+// Lists for the team of `ctx` the weights that those who serve it are to read (read_ahead.h).
+void ReadQuantSoon(OpContext& ctx, const QuantMatrix& weights);
 // Computes the same by a given code.
 void QuantGemmBy(OpContext& ctx, const QuantCode& code, const QuantMatrix& weights, const float* x,
                  int64_t rows, float* y);

@@ -91,8 +91,8 @@ struct QuantGroup {
   int32_t lower = 0;     // the sum of the first 16 codes, times -1
 };
 
-// Rounded rows: codes[rows, k], groups[rows, k / 32]; both go on with zeros to the next multiple of
-// 16 rows.
+// Rounded rows: codes[rows, k], groups[rows, k / 32]; for code of many rows both go on with zeros
+// to the next multiple of 16 rows.
 struct QuantInput {
   const int8_t* codes = nullptr;
   const QuantGroup* groups = nullptr;

@@ -1,12 +1,14 @@
 #include "kernels/sample/sample.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
 
 #include "base/check.h"
 #include "kernels/cuda/cuda_order.h"
+#include "kernels/sample/row_greatest.h"
 #include "kernels/sample/sample_total.h"
 #include "kernels/sample/sample_weights.h"
 
@@ -107,37 +109,59 @@ class FromTheGreatest {
   size_t band_ = 0;  // the next one
 };
 
+// The logits between those that are never chosen.
+struct Run {
+  size_t begin = 0, end = 0;
+};
+std::array<Run, 3> RunsOf(std::span<const float> logits, const NeverChosen& never) {
+  const size_t count = logits.size();
+  const auto place = [&](int32_t index) {
+    return index < 0 ? count : std::min(static_cast<size_t>(index), count);
+  };
+  const auto [first, second] = std::minmax({place(never.first), place(never.second)});
+  const size_t after_first = std::min(first + 1, count);
+  return {{{0, first},
+           {after_first, std::max(second, after_first)},
+           {std::min(second + 1, count), count}}};
+}
+
+// Says which instruction set there is.
+OpContext& Best() {
+  static OpContext best;
+  return best;
+}
+
 // The weights of all logits but those that are never chosen.
 uint64_t TotalOf(std::span<const float> logits, const NeverChosen& never, float greatest,
                  float temperature) {
-  static OpContext best;  // only says which instruction set there is
-  const auto total_of = [&](size_t begin, size_t end) {
-    return SampleTotal(best, logits.data() + begin, static_cast<int64_t>(end - begin), greatest,
-                       temperature);
-  };
-  const auto place = [&](int32_t index) {
-    return index < 0 ? logits.size() : std::min(static_cast<size_t>(index), logits.size());
-  };
-  const auto [first, second] = std::minmax({place(never.first), place(never.second)});
-  uint64_t total = total_of(0, first);
-  if (first < second) total += total_of(first + 1, second);
-  if (second < logits.size()) total += total_of(second + 1, logits.size());
+  uint64_t total = 0;
+  for (const Run& run : RunsOf(logits, never)) {
+    total += SampleTotal(Best(), logits.data() + run.begin,
+                         static_cast<int64_t>(run.end - run.begin), greatest, temperature);
+  }
   return total;
 }
 
 }  // namespace
 
 int32_t Argmax(std::span<const float> logits, const NeverChosen& never) {
-  int32_t best = -1;
-  float largest = -kInfinity;
-  for (int32_t i = 0; i < static_cast<int32_t>(logits.size()); ++i) {
-    const float logit = logits[static_cast<size_t>(i)];
-    if (logit > largest && i != never.first && i != never.second) {
-      best = i;
-      largest = logit;
+  constexpr size_t kAtOnce = 1024;  // of which one is then looked for
+  Run best;
+  float greatest = -kInfinity;
+  for (const Run& run : RunsOf(logits, never)) {
+    for (size_t begin = run.begin; begin < run.end; begin += kAtOnce) {
+      const size_t end = std::min(begin + kAtOnce, run.end);
+      const float here =
+          RowGreatest(Best(), logits.data() + begin, static_cast<int64_t>(end - begin));
+      if (here > greatest) {
+        greatest = here;
+        best = {begin, end};
+      }
     }
   }
-  return best;
+  if (best.end == 0) return -1;
+  const float* const row = logits.data();
+  return static_cast<int32_t>(std::find(row + best.begin, row + best.end, greatest) - row);
 }
 
 int32_t Sample(std::span<const float> logits, const SampleSettings& settings,

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "kernels/cpu/op_team.h"
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/gemm/gemm.h"
 #include "model/cpu/layers.h"
@@ -36,15 +37,27 @@ void AddToReading(kernels::OpContext& ctx, std::span<const Segment> segments, in
   }
 }
 
-// Lets threads that wait ask for what the next GCA is to read, from one layer before it on.
-void ExpectGca(kernels::OpContext& ctx, const Weights& weights, const LayerContext& context,
-               int layer, std::span<const Segment> segments) {
-  if (!segments.front().reads_memory()) return;
-  const auto of = [&](int at) -> const LayerWeights& {
-    return weights.layers[static_cast<size_t>(at)];
-  };
-  const int expected = of(layer).gca || layer + 1 == context.config.layers() ? layer : layer + 1;
-  if (of(expected).gca) ReadGcaSoon(ctx, context, *of(expected).gca, segments.front());
+// Lists what a layer is to read of its weights, and one row of memory.
+void ReadLayerSoon(kernels::OpContext& ctx, const LayerContext& context,
+                   const LayerWeights& weights, std::span<const Segment> segments, int64_t rows) {
+  kernels::ReadSoon(ctx, weights.mixer.in_proj);
+  kernels::ReadSoon(ctx, weights.mixer.out_proj);
+  if (weights.gca && rows == 1 && segments.front().reads_memory()) {
+    ReadGcaSoon(ctx, context, *weights.gca, segments.front());
+  }
+  kernels::ReadSoon(ctx, weights.ffn.in_proj);
+  kernels::ReadSoon(ctx, weights.ffn.out_proj);
+}
+
+// Lets threads of a team that wait ask for what this layer and the next one are to read.
+void ExpectLayers(kernels::OpContext& ctx, const LayerContext& context, const Weights& weights,
+                  int layer, std::span<const Segment> segments, int64_t rows) {
+  for (const int at : {layer, layer + 1}) {
+    if (at == context.config.layers()) return;
+    const LayerWeights& expected = weights.layers[static_cast<size_t>(at)];
+    if (!ctx.team()->ahead().Begin(&expected)) continue;
+    ReadLayerSoon(ctx, context, expected, segments, rows);
+  }
 }
 
 }  // namespace
@@ -117,7 +130,7 @@ void CpuModel::RunLayer(kernels::OpContext& ctx, int layer, std::span<const Segm
     rows += segment.rows;
   }
   if (rows == 0) return;
-  if (rows == 1) ExpectGca(ctx, *weights_, context, layer, segments);
+  if (ctx.has_team()) ExpectLayers(ctx, context, *weights_, layer, segments, rows);
   kernels::Add(ctx, RunMixer(ctx, context, weights.mixer, segments, h), rows * d, h);
   const float* ffn_input = h;
   if (weights.gca) {

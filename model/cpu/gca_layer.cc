@@ -29,7 +29,6 @@ std::vector<kernels::MemoryView> ChunksOf(const ModelConfig& config, const GcaWe
 
 void ReadGcaSoon(kernels::OpContext& ctx, const LayerContext& layer, const GcaWeights& weights,
                  const Segment& segment) {
-  if (!ctx.has_team() || !ctx.team()->ahead().Begin(&weights)) return;
   const std::vector<kernels::MemoryView> chunks = ChunksOf(layer.config, weights, segment);
   kernels::ReadSoon(ctx, weights.q_proj);
   kernels::ReadChunksSoon(ctx, ShapeOf(layer.config), chunks.data(), std::ssize(chunks));

@@ -28,6 +28,30 @@ TEST(ThreadPoolTest, ParallelForRunsEachIndexOnce) {
   }
 }
 
+// One call after the other, as steps of a generated token, and then with a rest after which threads
+// sleep; other work finds the threads in between.
+TEST(ThreadPoolTest, GatherRunsOnAsManyThreadsAsThereAreAgainAndAgain) {
+  for (const int threads : {1, 2, 4}) {
+    ThreadPool pool(threads);
+    for (int round = 0; round < 60; ++round) {
+      std::vector<std::atomic<int>> runs(threads);
+      std::atomic<int> together = 0;
+      pool.Gather([&](int64_t index, int worker) {
+        EXPECT_LT(worker, threads);
+        ++runs[index];
+        ++together;
+        while (together < threads) std::this_thread::yield();  // all at once, or never
+      });
+      for (const std::atomic<int>& run : runs) EXPECT_EQ(run, 1);
+      if (round % 20 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (round % 3 != 0) continue;
+      std::atomic<int> others = 0;
+      pool.ParallelFor(5, [&](int64_t, int) { ++others; });
+      EXPECT_EQ(others, 5);
+    }
+  }
+}
+
 // Plain ints: that no two bodies share a number at a time, callers included, is for the thread
 // sanitizer to confirm.
 TEST(ThreadPoolTest, AWorkerNumberIsOneThreadAtATime) {

@@ -34,7 +34,7 @@ struct ComputeThreads {
   void LeadTeam(const Lead& lead) {
     if (pool.threads() == 1) return RunAlone(lead);
     kernels::OpTeam team;
-    pool.ParallelFor(pool.threads(), [&](int64_t i, int worker) {
+    pool.Gather([&](int64_t i, int worker) {
       kernels::OpContext& ctx = context(worker);
       if (i > 0) return team.Serve(ctx);
       ctx.set_team(&team);

@@ -74,34 +74,35 @@ TEST(OpTeamTest, WithoutATeamTheCallerDoesAll) {
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2}));
 }
 
-TEST(TwoEndsTest, TheLeaderGetsTheFirstPartsAndTheOthersTheLast) {
+TEST(TwoHalvesTest, TheLeaderAndTheOthersTakeAHalfEachFromItsFirstPartOn) {
   for (const int servers : {0, 1, 3}) {
     ServedTeam served(servers);
     for (int round = 0; round < 200; ++round) {
-      constexpr int kParts = 9;
-      TwoEnds order(kParts);
+      constexpr int kParts = 9, kHalf = TwoHalves::FirstOfSecond(kParts);
+      TwoHalves order(kParts);
       std::vector<std::atomic<int>> ran(kParts);
-      std::atomic<int> led = 0, most_led = -1;
+      std::vector<int> led;
       served.leader().Share(kParts, [&](OpContext& own, int) {
         const int part = order.Next(own);
         ++ran[static_cast<size_t>(part)];
-        if (&own == &served.leader()) {
-          ++led;
-          most_led = part;
-        }
+        if (&own == &served.leader()) led.push_back(part);
       });
       for (int part = 0; part < kParts; ++part) EXPECT_EQ(ran[static_cast<size_t>(part)], 1);
-      EXPECT_EQ(most_led, led - 1);
+      for (int i = 0; i < std::ssize(led); ++i) {
+        EXPECT_EQ(led[static_cast<size_t>(i)], i < kHalf ? i : kParts - 1 - (i - kHalf));
+      }
     }
   }
 }
 
-TEST(TwoEndsTest, WithoutATeamEachPartIsGivenOnce) {
+TEST(TwoHalvesTest, WithoutATeamEachPartIsGivenOnce) {
   OpContext alone;
-  TwoEnds order(3);
-  std::vector<int> ran(3);
-  alone.Share(3, [&](OpContext& own, int) { ++ran[static_cast<size_t>(order.Next(own))]; });
-  EXPECT_EQ(ran, (std::vector<int>{1, 1, 1}));
+  for (const int parts : {1, 2, 3, 8}) {
+    TwoHalves order(parts);
+    std::vector<int> ran(static_cast<size_t>(parts));
+    alone.Share(parts, [&](OpContext& own, int) { ++ran[static_cast<size_t>(order.Next(own))]; });
+    EXPECT_EQ(ran, std::vector<int>(static_cast<size_t>(parts), 1));
+  }
 }
 
 }  // namespace

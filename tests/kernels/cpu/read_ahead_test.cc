@@ -41,6 +41,29 @@ TEST(ReadAheadTest, AListIsBegunOnce) {
   EXPECT_EQ(Asked(ahead), 0);
 }
 
+TEST(ReadAheadTest, WhatIsReadIsNotAskedForAnyMore) {
+  ReadAhead ahead;
+  const std::vector<char> a(1024), b(1024), c(1024);
+  for (const auto* bytes : {&a, &b, &c}) ahead.Add(bytes->data(), 1024);
+  EXPECT_TRUE(ahead.AskForSome());
+  ahead.Reached(b.data());
+  EXPECT_EQ(Asked(ahead), 2);  // for c
+  ahead.Reached(a.data());     // is not there any more
+  ahead.Add(a.data(), 1024);
+  ahead.Add(b.data(), 1024);
+  ahead.Reached(c.data());
+  EXPECT_EQ(Asked(ahead), 4);
+}
+
+TEST(ReadAheadTest, ItsRoomIsUsedAgain) {
+  ReadAhead ahead;
+  const std::vector<char> bytes(64);
+  for (int i = 0; i < 1000; ++i) {
+    ahead.Add(bytes.data(), 64);
+    EXPECT_EQ(Asked(ahead), 1);
+  }
+}
+
 TEST(ReadAheadTest, WhatIsBeyondItsRoomIsLeftOut) {
   ReadAhead ahead;
   const std::vector<char> bytes(64);

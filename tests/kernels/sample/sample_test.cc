@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "kernels/cuda/cuda_order.h"
+#include "kernels/sample/row_greatest.h"
 #include "kernels/sample/sample_total.h"
 #include "kernels/sample/sample_weights.h"
 #include "tests/kernels/sample/sample_operation_cases.h"
@@ -139,6 +140,39 @@ TEST(SampleTotalTest, EveryInstructionSetHasTheSumOfTheWeights) {
         }
       }
     }
+  }
+}
+
+TEST(RowGreatestTest, EveryInstructionSetFindsIt) {
+  for (const int64_t count : {0, 1, 15, 16, 63, 64, 65, 1000}) {
+    for (int64_t at = 0; at < count; ++at) {
+      std::vector<float> x = Normals(count, static_cast<uint32_t>(count));
+      for (int64_t i = at % 5; i < count; i += 5) x[static_cast<size_t>(i)] = std::nanf("");
+      x[static_cast<size_t>(at)] = 100;
+      for (const Isa isa : RunnableIsas()) {
+        OpContext ctx(isa);
+        EXPECT_EQ(RowGreatest(ctx, x.data(), count), 100) << IsaName(isa) << ", " << at;
+      }
+    }
+    for (const Isa isa : RunnableIsas()) {
+      OpContext ctx(isa);
+      const std::vector<float> none(static_cast<size_t>(count), std::nanf(""));
+      EXPECT_EQ(RowGreatest(ctx, none.data(), count), -kInf) << IsaName(isa);
+    }
+  }
+}
+
+TEST(ArgmaxTest, TheFirstOfTiesInALongRowWhateverIsNeverChosen) {
+  constexpr int32_t kCount = 5000;
+  for (const int32_t first : {0, 1, 1023, 1024, 2500, 4998}) {
+    std::vector<float> logits(kCount, -1.0f);
+    logits[static_cast<size_t>(first)] = -0.0f;
+    logits[kCount - 1] = 0.0f;
+    EXPECT_EQ(Argmax(logits), first);
+    EXPECT_EQ(Argmax(logits, {first, -1}), kCount - 1);
+    EXPECT_EQ(Argmax(logits, {kCount + 7, first}), kCount - 1);
+    EXPECT_EQ(Argmax(logits, {kCount - 1, first}), first == 0 ? 1 : 0);
+    EXPECT_EQ(Argmax(logits, {first, first}), kCount - 1);
   }
 }
 

@@ -22,8 +22,8 @@ using Clock = std::chrono::steady_clock;
 // of several jobs that follow each other: an item of a long job takes longer than what is between.
 constexpr std::chrono::microseconds kLinger(200);
 
-// Time for which threads look for what follows a Gather without sleeping: two of its steps are less
-// apart, and a thread that sleeps takes 50 us or more to wake up.
+// Time for which threads look for what follows a Gather without sleeping: the steps of a token are
+// less apart, and each would wait for threads to wake up.
 constexpr std::chrono::microseconds kAwake(100);
 
 // Lets a thread that looks for a change be light on the core, and leave it to others after a while.

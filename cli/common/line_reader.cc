@@ -7,8 +7,14 @@
 #include <clocale>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
+#include <system_error>
 #include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_join.h"
 
 namespace recollect::cli {
 namespace {
@@ -25,6 +31,19 @@ void CatchInterrupt(bool caught) {
 }
 
 }  // namespace
+
+std::string HistoryFile(absl::string_view name) {
+  const char* const state = std::getenv("XDG_STATE_HOME");
+  const char* const home = std::getenv("HOME");
+  if (state == nullptr && home == nullptr) return "";
+  const std::filesystem::path folder =
+      (state != nullptr ? std::filesystem::path(state)
+                        : std::filesystem::path(home) / ".local/state") /
+      "recollect";
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  return failed ? "" : (folder / std::string(name)).string();
+}
 
 std::atomic<bool>& LineReader::interrupted() {
   static std::atomic<bool> pressed{false};
@@ -48,6 +67,15 @@ LineReader::~LineReader() {
   if (!interactive_) return;
   CatchInterrupt(false);
   if (!history_file_.empty()) write_history(history_file_.c_str());
+}
+
+std::string LineReader::ReadUntil(absl::string_view end) {
+  std::vector<std::string> lines;
+  while (std::optional<std::string> line = Read("")) {
+    if (absl::StripAsciiWhitespace(*line) == end) break;
+    lines.push_back(*std::move(line));
+  }
+  return absl::StrJoin(lines, "\n");
 }
 
 std::optional<std::string> LineReader::Read(const std::string& prompt) {

@@ -5,7 +5,13 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/string_view.h"
+
 namespace recollect::cli {
+
+// Returns the path of a file where shells keep their histories, whose folder is made; empty: there
+// is no home.
+std::string HistoryFile(absl::string_view name);
 
 // A process has at most one LineReader at a time, since the terminal's state is global. While one
 // exists on a terminal, ctrl-C sets interrupted() and does not end the program.
@@ -20,6 +26,8 @@ class LineReader {
   // Returns the next line without its end; nothing at the end of the input (ctrl-D). On a terminal
   // it shows `prompt`, and ctrl-C drops the line that is being typed.
   std::optional<std::string> Read(const std::string& prompt);
+  // Returns the lines before one that is `end`, blanks around it aside, or before the end of input.
+  std::string ReadUntil(absl::string_view end);
 
   bool interactive() const { return interactive_; }
   // Is true if ctrl-C was pressed since it was last set to false.

@@ -3,11 +3,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -93,8 +90,8 @@ class Chat {
   void Mount(absl::string_view names);
   void ApplyMountFilter();
   void Unmount(absl::string_view names);
-  // Why `name` cannot be mounted, too.
-  absl::Status CheckMount(const std::string& name) const;
+  // NOT_FOUND: there is none that a mount of this name, perhaps a wildcard, would read.
+  absl::Status FindDocument(const std::string& name) const;
   bool IsMounted(absl::string_view name) const;
   void PrintMounts() const;
   void PrintMountable() const;
@@ -133,10 +130,7 @@ bool Chat::IsMounted(absl::string_view name) const {
   return std::find(mounts.begin(), mounts.end(), name) != mounts.end();
 }
 
-absl::Status Chat::CheckMount(const std::string& name) const {
-  if (IsMounted(name)) {
-    return absl::AlreadyExistsError(absl::StrCat("'", name, "' is mounted already"));
-  }
+absl::Status Chat::FindDocument(const std::string& name) const {
   absl::string_view beginning = name;
   if (!absl::ConsumeSuffix(&beginning, "*")) return client_.GetDocument(name).status();
   ASSIGN_OR_RETURN(const auto documents, client_.ListAllDocuments(mount_filter_));
@@ -148,8 +142,8 @@ absl::Status Chat::CheckMount(const std::string& name) const {
 
 absl::Status Chat::CheckNamedMounts() const {
   for (const std::string& name : request_.session().mounts()) {
-    if (absl::EndsWith(name, "*")) continue;
-    const absl::Status found = client_.GetDocument(name).status();
+    if (absl::EndsWith(name, "*")) continue;  // there may be some by the first question
+    const absl::Status found = FindDocument(name);
     if (absl::IsNotFound(found)) return found;  // what else there is concerns the question
   }
   return absl::OkStatus();
@@ -166,9 +160,10 @@ std::vector<std::string> NamesIn(absl::string_view list) {
 
 void Chat::Mount(absl::string_view names) {
   for (const std::string& name : NamesIn(names)) {
-    const absl::Status checked = CheckMount(name);
-    if (!checked.ok()) {
-      PrintNotice(checked.message());
+    if (IsMounted(name)) {
+      PrintNotice(absl::StrCat("'", name, "' is mounted already"));
+    } else if (const absl::Status found = FindDocument(name); !found.ok()) {
+      PrintNotice(found.message());
     } else {
       request_.mutable_session()->add_mounts(name);
     }
@@ -311,29 +306,6 @@ absl::Status Chat::Ask(const std::string& question) {
   return absl::OkStatus();
 }
 
-// Where shells keep their histories; empty: there is no home.
-std::string HistoryFile() {
-  const char* const state = std::getenv("XDG_STATE_HOME");
-  const char* const home = std::getenv("HOME");
-  if (state == nullptr && home == nullptr) return "";
-  const std::filesystem::path folder = state != nullptr
-                                           ? std::filesystem::path(state)
-                                           : std::filesystem::path(home) / ".local/state";
-  std::error_code failed;
-  std::filesystem::create_directories(folder / "recollect", failed);
-  return failed ? "" : (folder / "recollect" / "chat_history").string();
-}
-
-// Lines up to one that is /end, or to the end of input.
-std::string ReadPasted(LineReader& lines) {
-  std::vector<std::string> pasted;
-  while (std::optional<std::string> line = lines.Read("")) {
-    if (absl::StripAsciiWhitespace(*line) == "/end") break;
-    pasted.push_back(*std::move(line));
-  }
-  return absl::StrJoin(pasted, "\n");
-}
-
 absl::Status Talk(const Options& common, const ChatOptions& options) {
   v1::GenerateRequest request = options.request;
   ASSIGN_OR_RETURN(*request.mutable_session(), ToSessionOptions(options.session));
@@ -345,14 +317,14 @@ absl::Status Talk(const Options& common, const ChatOptions& options) {
   if (!request.has_max_tokens()) request.set_max_tokens(kMaxTokens);
   ASSIGN_OR_RETURN(const auto connection,
                    Connection::Open(common, request.session().mounts().empty()));
-  LineReader lines(HistoryFile());
+  LineReader lines(HistoryFile("chat_history"));
   Chat chat(connection->client(), std::move(request), common.json);
   chat.Begin(options.system);
   RETURN_IF_ERROR(chat.CheckNamedMounts());
   if (lines.interactive()) chat.Greet();
   while (const std::optional<std::string> line = lines.Read("> ")) {
     const bool paste = absl::StripAsciiWhitespace(*line) == "/paste";
-    const std::string pasted = paste ? ReadPasted(lines) : "";
+    const std::string pasted = paste ? lines.ReadUntil("/end") : "";
     const absl::string_view said = absl::StripAsciiWhitespace(paste ? pasted : *line);
     if (said.empty()) continue;
     if (!paste && said.front() == '/') {

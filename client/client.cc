@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "client/probe.h"
 #include "client/state.h"
 
 namespace recollect::client {
@@ -46,6 +47,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& addre
   const absl::Time deadline = absl::Now() + std::min(options.connect_timeout, options.timeout);
   if (!channel->WaitForConnected(absl::ToChronoTime(deadline))) {
     RETURN_IF_ERROR(CheckNames(address));
+    RETURN_IF_ERROR(CheckNotHttp(address));
     return absl::UnavailableError(absl::StrCat(
         "no server answers at ", address,
         tls ? " with TLS and a certificate for this name that the trusted ones vouch for"

@@ -182,6 +182,15 @@ TEST_F(HttpE2eTest, RefusalsAreThoseOfGrpc) {
   EXPECT_EQ(StopServer(), 0);
 }
 
+TEST_F(HttpE2eTest, WhoTakesThePortOfHttpForGrpcHearsIt) {
+  StartHttp();
+  const ProcessResult stats = Run({"stats", "--server", http_});
+  EXPECT_EQ(stats.exit_code, kUnavailable);
+  EXPECT_THAT(stats.err, HasSubstr("HTTP answers at " + http_ + ", but this is a client of gRPC"));
+  EXPECT_THAT(stats.err, HasSubstr("--grpc-listen, 127.0.0.1:50051"));
+  EXPECT_EQ(StopServer(), 0);
+}
+
 TEST_F(HttpE2eTest, APortInUseForOneListenerEndsTheStart) {
   StartHttp();
   const ProcessResult port =

@@ -123,8 +123,11 @@ absl::StatusOr<bool> EngineImpl::Prepare(Request& request) {
 
 std::shared_ptr<RequestHandle> EngineImpl::Generate(GenerateRequest request,
                                                     std::shared_ptr<GenerateEvents> events) {
-  const absl::Status checked = CheckRequest(request);
+  absl::Status checked = CheckRequest(request);
   const std::optional<SessionId> session = request.session;
+  // What is saved begins with the text of these ids.
+  if (checked.ok() && request.save_as.has_value())
+    checked = Annotate(CheckTokenIds(model_->config(), request.prompt.tokens), "prompt");
   if (!checked.ok() || !request.save_as.has_value()) {
     return Submit(checked, session,
                   MakeGenerate(*model_, std::move(request), std::move(events), counters_));

@@ -20,7 +20,8 @@ class Engine;  // engine/engine.h
 class SavingEvents final : public GenerateEvents,
                            public std::enable_shared_from_this<SavingEvents> {
  public:
-  // REQUIRES: request.save_as. `tokenizer` may be null: only text can be saved then.
+  // REQUIRES: request.save_as; ids of the prompt are in the vocabulary. `tokenizer` may be null:
+  // only text can be saved then.
   SavingEvents(Engine& engine, const GenerateRequest& request, const model::Tokenizer* tokenizer,
                std::shared_ptr<GenerateEvents> events, TextSave::BeginStream begin = nullptr);
 

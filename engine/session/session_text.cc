@@ -1,26 +1,15 @@
 #include "engine/session/session_text.h"
 
-#include <vector>
-
 #include "absl/strings/str_cat.h"
 #include "base/turns_text.h"
 #include "model/text/tokenizer.h"
 
 namespace recollect::engine {
-namespace {
-
-// A request with an id that there is not is refused, but later.
-std::string TextOfKnown(std::vector<int32_t> ids, const model::Tokenizer& tokenizer) {
-  std::erase_if(ids, [&](int32_t id) { return id < 0 || id >= tokenizer.vocab_size(); });
-  return tokenizer.Decode(ids);
-}
-
-}  // namespace
 
 Said SaidIn(const Prompt& prompt, const model::Tokenizer* tokenizer) {
   if (!prompt.messages.empty()) return {TurnsText(prompt.messages), /*is_question=*/true};
   if (prompt.tokens.empty()) return {prompt.text};
-  return {tokenizer == nullptr ? "" : TextOfKnown(prompt.tokens, *tokenizer)};
+  return {tokenizer == nullptr ? "" : tokenizer->Decode(prompt.tokens)};
 }
 
 void SessionText::Add(const Said& said) {

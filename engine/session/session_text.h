@@ -21,7 +21,8 @@ struct Said {
   std::string text = {};     // of token ids perhaps no whole characters
   bool is_question = false;  // turns, whose last one the answer follows
 };
-// `tokenizer` may be null, if the prompt is not of token ids or its text is not needed.
+// `tokenizer` may be null, if the prompt is not of token ids or its text is not needed. REQUIRES:
+// all token ids are in the vocabulary (step/prepare.h).
 Said SaidIn(const Prompt& prompt, const model::Tokenizer* tokenizer);
 
 // Not thread-safe.

@@ -49,9 +49,9 @@ class Generation final : public Request {
   }
 
   absl::Status Prepare(const PromptSource& source) override {
-    if (request_.session.has_value()) said_ = SaidIn(request_.prompt, model_.tokenizer());
-    ASSIGN_OR_RETURN(MadePrompt made, MakePrompt(model_, std::exchange(request_.prompt, {}), source,
-                                                 request_.max_tokens));
+    const Prompt prompt = std::exchange(request_.prompt, {});
+    ASSIGN_OR_RETURN(MadePrompt made, MakePrompt(model_, prompt, source, request_.max_tokens));
+    if (request_.session.has_value()) said_ = SaidIn(prompt, model_.tokenizer());
     input_.tokens = std::move(made.tokens);
     usage_.prompt_tokens = std::ssize(input_.tokens);
     usage_.dropped_messages = made.dropped_messages;

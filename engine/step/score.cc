@@ -38,10 +38,10 @@ class Scoring final : public Answering<ScoreRequest, ScoreResult> {
           "mounts: documents mounted as text are put in front of what is asked; a score is of the "
           "given text alone");
     }
-    is_text_ = !request_.prompt.text.empty();
-    if (stays_open_) said_ = SaidIn(request_.prompt, model_.tokenizer());
-    ASSIGN_OR_RETURN(result_.tokens, PromptTokens(model_, std::exchange(request_.prompt, {}),
-                                                  "prompt", source.continues));
+    const Prompt prompt = std::exchange(request_.prompt, {});
+    is_text_ = !prompt.text.empty();
+    ASSIGN_OR_RETURN(result_.tokens, PromptTokens(model_, prompt, "prompt", source.continues));
+    if (stays_open_) said_ = SaidIn(prompt, model_.tokenizer());
     RETURN_IF_ERROR(ValidateScore(request_, std::ssize(result_.tokens)));
     if (model_.tokenizer() != nullptr) {
       for (const int32_t id : result_.tokens) {

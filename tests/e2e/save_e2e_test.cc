@@ -5,6 +5,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/e2e/server_testing.h"
 #include "tests/http/http_testing.h"
+#include "tests/support/status_matchers.h"
 #include "tests/support/tiny_llama.h"
 
 namespace recollect {
@@ -29,11 +30,12 @@ class SaveE2eTest : public ServerTest {
     arguments.insert(arguments.end(), {"--http-listen", "127.0.0.1:0"});
     Start(arguments);
   }
-  json Chat(json fields) const {
+  json Chat(const json& fields) const { return Ask("/v1/chat/completions", fields); }
+  json Ask(const std::string& path, json fields) const {
     fields["model"] = client_->GetModel()->name();
     fields["max_tokens"] = 6;
     const Socket socket(http_);
-    socket.Send(Post("/v1/chat/completions", fields.dump()));
+    socket.Send(Post(path, fields.dump()));
     const std::string answer = socket.ReadAll();
     return json::parse(answer.substr(answer.find("\r\n\r\n") + 4), nullptr, false);
   }
@@ -68,6 +70,26 @@ TEST_F(SaveE2eTest, AConversationIsRememberedAfterARestart) {
   json other = {{{"role", "user"}, {"content", "Something else."}}};
   EXPECT_EQ(Chat({{"messages", other}, {"save_as", "talks/1"}})["error"]["code"], "already_exists");
   EXPECT_EQ(TextOf("talks/1"), text);
+  EXPECT_EQ(StopServer(), 0);
+}
+
+// The text of a prompt, which is kept, is of ids that the vocabulary has.
+TEST_F(SaveE2eTest, IdsThatThereAreNotAreRefusedWhereTheirTextIsKept) {
+  for (const int32_t id : {-1, 1 << 30}) {
+    const std::string refusal = absl::StrCat("prompt: token 1: id ", id, " is unknown");
+    const json saved = Ask("/v1/completions", {{"prompt", {5, id}}, {"save_as", "ids"}});
+    EXPECT_EQ(saved["error"]["message"], refusal) << saved;
+    v1::GenerateRequest request;
+    request.set_session_id(client_->OpenSession({}).value().id());
+    request.mutable_prompt()->add_tokens(5);
+    request.mutable_prompt()->add_tokens(id);
+    EXPECT_THAT(client_->Generate(request), StatusIs(absl::StatusCode::kInvalidArgument, refusal));
+    v1::ScoreRequest score;
+    score.set_session_id(request.session_id());
+    *score.mutable_prompt() = request.prompt();
+    EXPECT_THAT(client_->Score(score), StatusIs(absl::StatusCode::kInvalidArgument, refusal));
+  }
+  EXPECT_EQ(TextOf("ids"), "none");
   EXPECT_EQ(StopServer(), 0);
 }
 

@@ -2,7 +2,6 @@
 
 #include "base/turns_text.h"
 #include "gtest/gtest.h"
-#include "tests/support/tiny_bpe.h"
 
 namespace recollect::engine {
 namespace {
@@ -40,15 +39,6 @@ TEST(SessionTextTest, PromptsAndWhatIsGeneratedFollowEachOther) {
   text.Add(SaidIn({.text = " Some years"}, nullptr));
   EXPECT_EQ(text.Get(), "Call me Ishmael\xe2\x80\x94 Some years");
   EXPECT_EQ(text.bytes(), std::ssize(text.Get()));
-}
-
-// The prompt is checked only after it was looked at here.
-TEST(SessionTextTest, AnIdThatThereIsNotSaysNothing) {
-  const auto tokenizer = model::BpeTokenizer::Create(TinyBpeVocabulary()).value();
-  std::vector<int32_t> tokens = tokenizer->Encode("Call me").value();
-  tokens.push_back(static_cast<int32_t>(tokenizer->vocab_size()));
-  tokens.push_back(-1);
-  EXPECT_EQ(SaidIn({.tokens = tokens}, tokenizer.get()).text, "Call me");
 }
 
 TEST(SessionTextTest, AnAnswerIsATurn) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -321,15 +322,27 @@ void Upload::WriteLine(const json& line) {
   answer_->Write(absl::StrCat(Dump(line), "\n"));
 }
 
+// Else what a form puts around a file, or the object that a client takes for its request, would
+// become the text.
+absl::Status CheckType(const Request& request) {
+  const std::string header(HeaderOf(request, "content-type").value_or(""));
+  if (absl::StartsWithIgnoreCase(header, "multipart/")) {
+    return absl::InvalidArgumentError(
+        "Content-Type: multipart, but the body is the text itself, without a form (curl -T FILE)");
+  }
+  const absl::string_view type =
+      absl::StripAsciiWhitespace(absl::string_view(header).substr(0, header.find(';')));
+  if (!absl::EqualsIgnoreCase(type, "application/json")) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "Content-Type: 'application/json', but the body is the text itself, without JSON around it "
+      "(curl -T FILE); JSON that is to be the text is sent as 'text/plain', metadata as "
+      "?metadata=OBJECT");
+}
+
 absl::Status BeginUpload(Runtime& runtime, const Request& request,
                          const std::shared_ptr<Answer>& answer, bool appends) {
-  // Else what a form puts around a file would become part of the text.
-  if (absl::StartsWithIgnoreCase(HeaderOf(request, "content-type").value_or(""), "multipart/")) {
-    SendError(
-        *answer,
-        absl::InvalidArgumentError("Content-Type: multipart, but the body is the text itself, "
-                                   "without a form (curl -T FILE)"),
-        "", 415);
+  if (const absl::Status status = CheckType(request); !status.ok()) {
+    SendError(*answer, status, "", 415);
     return absl::OkStatus();
   }
   const auto upload = std::make_shared<Upload>(runtime, request, answer, appends);

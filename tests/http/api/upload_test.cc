@@ -150,6 +150,24 @@ TEST_F(HttpUploadTest, AFormIsNoText) {
   EXPECT_THAT(Ask(Get("/v1/documents/d")), StartsWith("HTTP/1.1 404"));
 }
 
+TEST_F(HttpUploadTest, JsonIsATextOnlyIfItIsSentAsOne) {
+  const std::string body = R"({"text": "the whale"})";
+  const auto put = [&](const std::string& type) {
+    return Ask(Put("/v1/documents/d", body, absl::StrCat(kClose, "Content-Type: ", type, "\r\n")));
+  };
+  for (const char* type : {"application/json", "Application/JSON; charset=utf-8"}) {
+    const std::string answer = put(type);
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 415 "));
+    EXPECT_THAT(answer, HasSubstr("the body is the text itself, without JSON around it"));
+    EXPECT_THAT(answer, HasSubstr("is sent as 'text/plain'"));
+    EXPECT_THAT(Ask(Get("/v1/documents/d")), StartsWith("HTTP/1.1 404")) << type;
+  }
+  EXPECT_THAT(put("text/plain"), StartsWith("HTTP/1.1 201 "));
+  EXPECT_EQ(Text("d"), body);
+  // What `curl --data-binary` says of any body.
+  EXPECT_THAT(put("application/x-www-form-urlencoded"), StartsWith("HTTP/1.1 200 "));
+}
+
 TEST_F(HttpUploadTest, ThePatternReachesTheEngine) {
   Ask(Put("/v1/documents/d?dilation=4&window=64&initial=1&context=4096", "text"));
   const engine::SessionOptions seen = engine_.seen().ingest;

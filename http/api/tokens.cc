@@ -8,7 +8,6 @@
 #include "http/api/handlers.h"
 #include "http/api/request_fields.h"
 #include "http/net/json.h"
-#include "model/text/bpe_tokenizer.h"
 #include "model/text/tokenizer.h"
 
 namespace recollect::http {
@@ -19,11 +18,6 @@ using nlohmann::json;
 absl::StatusOr<const model::Tokenizer*> TokenizerOf(const ServerOptions& options) {
   if (options.tokenizer != nullptr) return options.tokenizer;
   return absl::InvalidArgumentError("the model has no tokenizer");
-}
-
-const char* KindOf(const model::Tokenizer& tokenizer) {
-  const bool is_bpe = dynamic_cast<const model::BpeTokenizer*>(&tokenizer) != nullptr;
-  return is_bpe ? "ByteLevelBPE" : "SentencePiece";
 }
 
 absl::StatusOr<json> TokenizeBody(const std::string& body, const ServerOptions& options) {
@@ -79,7 +73,7 @@ absl::Status TokenizerInfo(Runtime& runtime, const Request&,
                            const std::shared_ptr<Answer>& answer) {
   ASSIGN_OR_RETURN(const model::Tokenizer* const tokenizer, TokenizerOf(runtime.options));
   // Written in a text, control symbols are ordinary text: there is no string that stands for one.
-  return Reply(*answer, json{{"tokenizer_class", KindOf(*tokenizer)},
+  return Reply(*answer, json{{"tokenizer_class", tokenizer->kind()},
                              {"vocab_size", tokenizer->vocab_size()},
                              {"bos_token", nullptr},
                              {"eos_token", nullptr}});

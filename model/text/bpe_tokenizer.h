@@ -31,6 +31,8 @@ class BpeTokenizer final : public Tokenizer {
   // the alphabet of bytes or there twice, a merge of what is no token or of what gives none.
   static absl::StatusOr<std::unique_ptr<BpeTokenizer>> Create(BpeVocabulary vocabulary);
 
+  const char* kind() const override { return "ByteLevelBPE"; }
+
  private:
   // A short word in place, so that finding it touches no other memory.
   using ShortWord = std::array<uint64_t, 2>;

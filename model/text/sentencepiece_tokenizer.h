@@ -28,6 +28,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   static absl::StatusOr<std::unique_ptr<SentencePieceTokenizer>> Create(
       SentencePieceVocabulary vocabulary);
 
+  const char* kind() const override { return "SentencePiece"; }
   std::string Decode(const std::vector<int32_t>& ids) const override;
 
  private:

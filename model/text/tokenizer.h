@@ -56,6 +56,8 @@ class Tokenizer {
   virtual std::string Decode(const std::vector<int32_t>& ids) const;
 
   int64_t vocab_size() const { return std::ssize(bytes_); }
+  // Returns the name of the kind, "SentencePiece" or "ByteLevelBPE", which clients are told.
+  virtual const char* kind() const = 0;
 
   // Finds a control token by its name, such as "<|im_end|>". No text encodes to it; templates of
   // conversations place it by id.

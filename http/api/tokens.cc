@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -8,6 +10,7 @@
 #include "http/api/handlers.h"
 #include "http/api/request_fields.h"
 #include "http/net/json.h"
+#include "model/model.h"
 #include "model/text/tokenizer.h"
 
 namespace recollect::http {
@@ -18,6 +21,12 @@ using nlohmann::json;
 absl::StatusOr<const model::Tokenizer*> TokenizerOf(const ServerOptions& options) {
   if (options.tokenizer != nullptr) return options.tokenizer;
   return absl::InvalidArgumentError("the model has no tokenizer");
+}
+
+// The most tokens of a prompt that needs no other pattern than the model's own.
+int64_t MostTokens(const model::Model* model) {
+  const int64_t limit = model == nullptr ? 0 : model->config().PositionLimit(model->config().local);
+  return limit == 0 ? engine::kMaxPromptTokens : std::min(limit, engine::kMaxPromptTokens);
 }
 
 absl::StatusOr<json> TokenizeBody(const std::string& body, const ServerOptions& options) {
@@ -40,7 +49,7 @@ absl::StatusOr<json> TokenizeBody(const std::string& body, const ServerOptions& 
   }
   return json{{"tokens", tokens},
               {"count", tokens.size()},
-              {"max_model_len", engine::kMaxPromptTokens},
+              {"max_model_len", MostTokens(options.model)},
               {"token_strs", std::move(token_strings)}};
 }
 

@@ -1,8 +1,10 @@
 // POST /tokenize and /detokenize, GET /tokenizer_info.
 #include <tuple>
 
+#include "model/cpu/cpu_model.h"
 #include "tests/http/http_testing.h"
 #include "tests/support/tiny_bpe.h"
+#include "tests/support/tiny_llama.h"
 
 namespace recollect {
 namespace {
@@ -55,6 +57,18 @@ TEST_F(HttpTest, TokenizerInfoNamesAByteLevelVocabulary) {
   Start({.listen = "127.0.0.1:0", .model_name = "fake", .tokenizer = tokenizer.get()});
   EXPECT_EQ(Body(Ask(Get("/tokenizer_info")))["tokenizer_class"], "ByteLevelBPE");
   server_.reset();  // before its tokenizer
+}
+
+TEST_F(HttpTest, AModelsContextBoundsItsPrompts) {
+  const std::string directory = ::testing::TempDir() + "/recollect_tokens_of_a_llama";
+  WriteTinyLlama(directory);
+  const auto model = model::CpuModel::Load(directory).value();
+  Start({.listen = "127.0.0.1:0",
+         .model_name = "fake",
+         .tokenizer = model->tokenizer(),
+         .model = model.get()});
+  EXPECT_EQ(Body(Ask(Post("/tokenize", R"({"prompt": "ab"})")))["max_model_len"], 128);
+  server_.reset();  // before its model
 }
 
 TEST_F(HttpTest, TokenizeRefusesByName) {

@@ -69,7 +69,7 @@ class UploadedStates {
 
 struct ChunkToProject {
   const store::ChunkRecord* record = nullptr;
-  const UploadedStates* staged = nullptr;  // of BeginUpload; null: none
+  const UploadedStates* uploaded = nullptr;  // of BeginUpload; null: none
 };
 
 // A landmark row that retrieves.

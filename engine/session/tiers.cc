@@ -97,9 +97,9 @@ void ChunkTiers::BeginUpload(std::span<WantedChunk* const> chunks) {
   if (chunks.empty()) return;
   std::vector<const store::ChunkRecord*> records;
   for (const WantedChunk* chunk : chunks) records.push_back(chunk->record.get());
-  auto staged = backend_.BeginUpload(records);
-  for (size_t i = 0; i < staged.size(); ++i) chunks[i]->staged = std::move(staged[i]);
-  counters_.staged_chunks += std::ssize(staged);
+  auto uploaded = backend_.BeginUpload(records);
+  for (size_t i = 0; i < uploaded.size(); ++i) chunks[i]->uploaded = std::move(uploaded[i]);
+  counters_.staged_chunks += std::ssize(uploaded);
 }
 
 RecordHandle ChunkTiers::Keep(const ChunkRef& ref, store::ChunkRecord record) {
@@ -119,7 +119,7 @@ void ChunkTiers::TakeMemory(WantedChunk& wanted, ProjectedMemory memory) {
     // NOLINTNEXTLINE(bugprone-use-after-move): Insert has left it.
     wanted.memory = std::make_shared<const ChunkMemory>(std::move(value));
   wanted.record = nullptr;
-  wanted.staged = nullptr;
+  wanted.uploaded = nullptr;
 }
 
 absl::Status ChunkTiers::PutOwn(ChunkRef ref, store::ChunkRecord record) {

@@ -35,8 +35,8 @@ struct WantedChunk {
   bool read_by_model = false;  // if only reported, `memory` stays null unless it is on the device
   Tier tier = Tier::kMemory;   // where it was found
   RecordHandle record;  // from the host or read; without states if the chunk is only reported
-  std::shared_ptr<const UploadedStates> staged;  // of the record, if the model reads it
-  MemoryHandle memory;                           // the result
+  std::shared_ptr<const UploadedStates> uploaded;  // of the record, if the model reads it
+  MemoryHandle memory;                             // the result
 
   // Returns the range of the document's or session's text that the chunk covers. REQUIRES: found or
   // read.

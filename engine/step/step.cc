@@ -135,7 +135,7 @@ absl::Status StepRunner::ProjectWanted() {
     for (WantedChunk& wanted : piece->wanted) {
       if (wanted.memory != nullptr || !wanted.read_by_model) continue;
       todo.push_back(&wanted);
-      chunks.push_back({wanted.record.get(), wanted.staged.get()});
+      chunks.push_back({wanted.record.get(), wanted.uploaded.get()});
     }
   }
   if (todo.empty()) return absl::OkStatus();

@@ -28,10 +28,10 @@ absl::Status PlaceStates(DeviceContext& ctx, std::span<const StoredStates> chunk
   std::vector<kernels::DeviceCopy> copies;
   for (const StoredStates& chunk : chunks) {
     RECOLLECT_CHECK(static_cast<int64_t>(chunk.states.size()) == chunk.rows * ctx.config.d);
-    if (chunk.staged != nullptr) {
-      RETURN_IF_ERROR(ctx.device.Await(*chunk.staged));
-      copies.push_back({chunk.staged->data(), to, chunk.staged->bytes()});
-      to += chunk.staged->bytes();
+    if (chunk.uploaded != nullptr) {
+      RETURN_IF_ERROR(ctx.device.Await(*chunk.uploaded));
+      copies.push_back({chunk.uploaded->data(), to, chunk.uploaded->bytes()});
+      to += chunk.uploaded->bytes();
     } else {
       std::vector<float> wide;
       const std::span<const std::byte> numbers = Converted(ctx.dtype, chunk.states, wide);

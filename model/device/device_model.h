@@ -51,7 +51,7 @@ struct DeviceBlock {
 struct StoredStates {
   std::span<const Bf16> states;
   int rows = 0;
-  const kernels::DeviceBuffer* staged = nullptr;  // of BeginUpload; replaces `states`
+  const kernels::DeviceBuffer* uploaded = nullptr;  // of BeginUpload; replaces `states`
 };
 
 // Memory K, V of one chunk on the device.

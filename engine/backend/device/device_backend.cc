@@ -232,11 +232,11 @@ std::vector<std::shared_ptr<const UploadedStates>> DeviceBackend::BeginUpload(
   for (const store::ChunkRecord* record : records) states.emplace_back(record->states);
   auto buffers = model_->BeginUpload(states);
   if (!buffers.ok()) return {};
-  std::vector<std::shared_ptr<const UploadedStates>> staged;
+  std::vector<std::shared_ptr<const UploadedStates>> uploaded;
   for (std::shared_ptr<kernels::DeviceBuffer>& buffer : *buffers) {
-    staged.push_back(std::make_shared<const DeviceUploadedStates>(std::move(buffer)));
+    uploaded.push_back(std::make_shared<const DeviceUploadedStates>(std::move(buffer)));
   }
-  return staged;
+  return uploaded;
 }
 
 absl::StatusOr<std::vector<ProjectedMemory>> DeviceBackend::Project(
@@ -249,11 +249,11 @@ absl::StatusOr<std::vector<ProjectedMemory>> DeviceBackend::Project(
     return projected;
   }
   std::vector<model::StoredStates> stored;
-  for (const auto& [record, staged] : chunks) {
+  for (const auto& [record, uploaded] : chunks) {
     stored.push_back({record->states, record->rows,
-                      staged == nullptr
+                      uploaded == nullptr
                           ? nullptr
-                          : static_cast<const DeviceUploadedStates*>(staged)->buffer.get()});
+                          : static_cast<const DeviceUploadedStates*>(uploaded)->buffer.get()});
   }
   ASSIGN_OR_RETURN(std::vector<model::DeviceMemory> memories, model_->ProjectMemory(stored));
   for (model::DeviceMemory& memory : memories) {

@@ -60,10 +60,10 @@ class DeviceFunctions final : public ReferenceFunctions {
   }
   // Every other chunk's states come ahead.
   ChunkMemory ProjectMemory(const EncodedChunk& chunk) override {
-    std::shared_ptr<kernels::DeviceBuffer> staged;
+    std::shared_ptr<kernels::DeviceBuffer> uploaded;
     const std::span<const Bf16> states(chunk.states);
-    if (projected_++ % 2 == 1) staged = model_.BeginUpload({&states, 1}).value().front();
-    const StoredStates stored{chunk.states, chunk.rows, staged.get()};
+    if (projected_++ % 2 == 1) uploaded = model_.BeginUpload({&states, 1}).value().front();
+    const StoredStates stored{chunk.states, chunk.rows, uploaded.get()};
     const DeviceMemory memory = model_.ProjectMemory({&stored, 1}).value().front();
     return {memory.view, memory.owner};
   }

@@ -11,13 +11,21 @@
 namespace recollect::engine {
 namespace {
 
+// Other models than those of prefixes search documents all the same.
+absl::Status RequireVectors(const model::Model& model) {
+  const absl::Status status = RequireLandmarks(model);
+  if (status.ok() || model.config().documents() == DocumentKind::kPrefix) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat(status.message(), "; '/v1/retrieve' searches documents"));
+}
+
 // Runs the text as a prompt and flushes: that closes the chunk, and the landmark there asks.
 class Embed final : public Answering<EmbedRequest, Embedding> {
  public:
   using Answering::Answering;
 
   absl::Status Prepare(const PromptSource&) override {
-    RETURN_IF_ERROR(RequireLandmarks(model_));
+    RETURN_IF_ERROR(RequireVectors(model_));
     const model::ModelConfig& config = model_.config();
     RETURN_IF_ERROR(CheckRange<int64_t>("group", request_.group, 0, std::ssize(config.groups) - 1));
     ASSIGN_OR_RETURN(input_.tokens,

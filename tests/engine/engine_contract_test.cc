@@ -353,10 +353,12 @@ TEST_P(EngineContractTest, EmbeddingsSayHowManyTokensTheyStandFor) {
   if (GetParam().name == "RealWithText" || GetParam().name == "RealWithLlamaOnADevice") {
     // No keys but words.
     EXPECT_THAT(result, StatusIs(StatusCode::kFailedPrecondition, "no landmarks"));
+    EXPECT_THAT(result.status().message(), HasSubstr("; '/v1/retrieve' searches documents"));
     return;
   }
   if (std::string(GetParam().name) == "RealWithAdapter") {
-    EXPECT_THAT(result, StatusIs(StatusCode::kFailedPrecondition, "keys that no vector holds"));
+    EXPECT_THAT(result, StatusIs(StatusCode::kFailedPrecondition,
+                                 "keys that no vector holds; '/v1/retrieve' searches documents"));
     return;
   }
   ASSERT_THAT(result, IsOk());

@@ -154,8 +154,9 @@ Endpoint Runtime::Find(Request& request) {
   const std::string path = model::EscapeInvisible(request.path);
   if (!allow.empty()) {
     return {.http_status = 405,
-            .refused = absl::UnimplementedError(
-                absl::StrCat("'", path, "' has no method ", request.method, ", only ", allow)),
+            .refused = absl::UnimplementedError(absl::StrCat(
+                "'", path, "' has no method ", request.method, ", only ", allow,
+                path == "/v1/documents" ? "; a text is PUT to '/v1/documents/ID'" : "")),
             .allow = allow};
   }
   return {.http_status = 404,

@@ -43,6 +43,7 @@ TEST_F(HttpTest, OtherPathsAndMethods) {
   const std::string refused = Ask(Get("/v1/completions"));
   EXPECT_THAT(refused, StartsWith("HTTP/1.1 405"));
   EXPECT_THAT(refused, HasSubstr("\r\nAllow: POST\r\n"));
+  EXPECT_THAT(Ask(Post("/v1/documents", "{}")), HasSubstr("a text is PUT to '/v1/documents/ID'"));
   EXPECT_THAT(Ask(Get("/livez?a=%2")), StartsWith("HTTP/1.1 400"));
   EXPECT_THAT(Ask(Get("/livez?a=1&a=2")), HasSubstr("a: given twice"));
   EXPECT_THAT(Ask("nonsense\r\n\r\n"), StartsWith("HTTP/1.1 400"));

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -18,6 +19,11 @@ struct RetrieveOptions {
   v1::RetrieveRequest request;  // the rest
 };
 
+bool HasHits(const v1::RetrieveResponse& response) {
+  return std::any_of(response.retrievals().begin(), response.retrievals().end(),
+                     [](const v1::Retrieval& retrieval) { return retrieval.hits_size() > 0; });
+}
+
 absl::Status Retrieve(const Options& common, const RetrieveOptions& options) {
   v1::RetrieveRequest request = options.request;
   ASSIGN_OR_RETURN(*request.mutable_session(), ToSessionOptions(options.session));
@@ -29,6 +35,11 @@ absl::Status Retrieve(const Options& common, const RetrieveOptions& options) {
     PrintJson(ToJson(response));
   } else {
     PrintRetrievals(connection->client(), response.retrievals(), stdout);
+    if (!HasHits(response)) {
+      const bool mounted = !request.session().mounts().empty();
+      std::fprintf(stderr, "(nothing was retrieved%s)\n",
+                   mounted ? "" : ": no document is mounted, --mount NAME does");
+    }
   }
   return absl::OkStatus();
 }

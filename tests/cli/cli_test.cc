@@ -129,6 +129,14 @@ TEST_F(CliTest, AModelWithoutLandmarksGeneratesUnderThePatternAskedFor) {
   EXPECT_EQ(model["windows"]["max"], 512);
 }
 
+TEST_F(CliTest, ARetrievalWithoutMountsSaysThatThereAreNone) {
+  ASSERT_EQ(Embedded({"ingest", "--id", "a", "-"}, "a grey ship").exit_code, 0);
+  const ProcessResult retrieve = Embedded({"retrieve", "--query", "a grey ship"});
+  EXPECT_EQ(retrieve.exit_code, 0);
+  EXPECT_THAT(retrieve.err,
+              HasSubstr("(nothing was retrieved: no document is mounted, --mount NAME does)"));
+}
+
 TEST_F(CliTest, OutputThatCannotBeWrittenIsAFailure) {
   const ProcessResult result =
       RunProcess({"/bin/sh", "-c",

@@ -3,13 +3,17 @@
     python3 bench/questions/squad_ranks.py --server http://127.0.0.1:8080 --squad squaddev_v1.1.json --limit 256
 
 The articles are uploaded if the server does not have them, and a question is searched for as the chat that asks it. A list is counted in two ways: by blocks,
-and by paragraphs, where blocks of one paragraph count once and a block that has text of two counts for both. For SmolLM2 and its chat template.
+and by paragraphs, where blocks of one paragraph count once and a block that has text of two counts for both. With --beside all lists are of those documents,
+too, whose blocks count as paragraphs: 'questions/books-*' are the books that questions.py has put there. For SmolLM2 and its chat template.
 """
 import argparse
+import collections
 import contextlib
+import fnmatch
 import os
 import pathlib
 import sys
+import urllib.parse
 
 from scores import share
 from server import Server, ServerError
@@ -64,15 +68,26 @@ def table(rows):
     return lines + [f"| {by} | " + " | ".join(share(found, name) for name in names) + " |" for by, found in rows.items()]
 
 
-def measure(server, source, questions):
+def documents_of(server, pattern):
+    return [one["id"] for one in server.call("GET", "/v1/documents?limit=1000")["data"] if fnmatch.fnmatch(one["id"], pattern)]
+
+
+def blocks_of(server, document):
+    return blocks(server, document, server.read(server.open("GET", f"/v1/documents/{urllib.parse.quote(document, safe='')}/text")), "memory")
+
+
+def measure(server, source, questions, beside):
     _, fingerprint = server.model()
     for name, text in source.documents.items():
         server.keep(PREFIX + name, text, fingerprint)
-    mounts, chat, found = [PREFIX + name for name in source.documents], Chat(server), {}
-    all_paragraphs = paragraphs_of(source)
-    of = {name: [one for one in all_paragraphs if one[0] == name] for name in mounts}
-    by_blocks = Bm25([block for name, text in source.documents.items() for block in blocks(server, PREFIX + name, text.encode(), "memory")])
-    by_paragraphs = Bm25(all_paragraphs)
+    others = [block for name in documents_of(server, beside) for block in blocks_of(server, name)]
+    of_articles = [block for name, text in source.documents.items() for block in blocks(server, PREFIX + name, text.encode(), "memory")]
+    all_paragraphs = paragraphs_of(source) + others
+    of = collections.defaultdict(list)
+    for one in all_paragraphs:
+        of[one[0]].append(one)
+    mounts, chat, found = list(of), Chat(server), {}
+    by_blocks, by_paragraphs = Bm25(of_articles + others), Bm25(all_paragraphs)
     for question in questions:
         lists = {"the memory": chat.best(question["q"], mounts),
                  "BM25 of the same blocks": [one[:3] for one in by_blocks.best(question["q"], LISTED)],
@@ -88,11 +103,12 @@ def main(argv=None):
     parser.add_argument("--key", default=os.environ.get("RECOLLECT_API_KEY"), help="a key of the server, or RECOLLECT_API_KEY")
     parser.add_argument("--squad", type=pathlib.Path, required=True, help="the file of squad.py")
     parser.add_argument("--limit", type=int, help="questions; all, unless given")
+    parser.add_argument("--beside", default="", help="other documents of the server that are mounted as well; * stands for any text")
     arguments = parser.parse_args(argv)
     source = Squad(arguments.squad)
     try:
         with contextlib.closing(Server(arguments.server, arguments.key)) as server:
-            print("\n".join(table(measure(server, source, source.questions(arguments.limit)))))
+            print("\n".join(table(measure(server, source, source.questions(arguments.limit), arguments.beside))))
     except ServerError as error:
         raise SystemExit(f"{arguments.server}: {error}") from error
     return 0

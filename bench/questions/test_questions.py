@@ -50,7 +50,11 @@ class Script(http.server.BaseHTTPRequestHandler):
             return self.reply(200, {"data": [{"id": "script", "chat": self.server.chat}]})
         if self.path == "/v1/stats":
             return self.reply(200, {"model": {"fingerprint": FINGERPRINT}})
+        if self.path.startswith("/v1/documents?"):
+            return self.reply(200, {"data": [{"id": name} for name in self.server.texts]})
         name = urllib.parse.unquote(self.path.removeprefix("/v1/documents/"))
+        if name.endswith("/text"):
+            return self.reply(200, self.server.texts[name.removesuffix("/text")].encode())
         self.reply(200, self.document(name)) if name in self.server.texts else self.fail(404, "no such document")
 
     def do_PUT(self):
@@ -67,6 +71,7 @@ class Script(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path == "/v1/retrieve":  # blocks of ten bytes, the second one of them is not listed
+            self.server.searched.append(body["mounts"])
             size = len(self.server.texts[body["mounts"][0]].encode())
             hits = [{"document": body["mounts"][0], "begin": at, "end": min(at + 10, size)} for at in range(0, size, 10) if at != 10]
             return self.reply(200, {"data": [{"hits": hits}]})
@@ -95,6 +100,7 @@ class Script(http.server.BaseHTTPRequestHandler):
 def script(modes=("text",), chat=True):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Script)
     server.texts, server.read_by, server.uploads, server.asked, server.modes, server.chat, server.full_at = {}, {}, [], [], modes, chat, 0
+    server.searched = []
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
@@ -265,9 +271,11 @@ class SquadRanksTest(unittest.TestCase):
             paragraphs = [{"context": "a sea so wide", "qas": [{"id": "1", "question": "How wide?", "answers": [{"text": "so"}]}]},
                           {"context": "the whale", "qas": [{"id": "2", "question": "A whale?", "answers": [{"text": "the"}]}]}]
             path.write_text(json.dumps({"data": [{"title": "T", "paragraphs": paragraphs}]}))
+            server.texts["questions/books-9"], server.read_by["questions/books-9"] = "how wide was the whale", FINGERPRINT
             with contextlib.redirect_stdout(out):
-                squad_ranks.main(["--server", f"http://127.0.0.1:{server.server_address[1]}", "--squad", str(path)])
+                squad_ranks.main(["--server", f"http://127.0.0.1:{server.server_address[1]}", "--squad", str(path), "--beside", "questions/books-*"])
         self.assertEqual(server.uploads, ["questions/squad/T"])
+        self.assertEqual(server.searched[-1], ["questions/squad/T", "questions/books-9"])
         self.assertEqual([line.split(" | ")[0] for line in out.getvalue().splitlines()],
                          ["| ranked by", "|---|---|---|---|---|", "| the memory", "| BM25 of the same blocks", "| BM25 of whole paragraphs"])
 

@@ -24,6 +24,10 @@ def chat_tokens(client, question):
     return [*turn("system", SYSTEM), *turn("user", question), START, *client.score("assistant\n").tokens]
 
 
+def answer(client, question, tokens, **options):
+    return client.chat(question, max_tokens=tokens, stop_repetition=False, **options).result()
+
+
 def log_ratios(client, prompt, answer, mounts):
     """Of each token of an answer: its log probability with nothing mounted less that with the documents."""
     alone, beside = (client.score([*prompt, *answer], mounts=names, flush_after=[len(prompt)]).logprobs[len(prompt):] for names in ((), mounts))
@@ -41,9 +45,9 @@ def main():
     with recollect.Client(arguments.server) as client:
         for text in GENERAL_PROMPTS:
             prompt = chat_tokens(client, text)
-            drawn = [client.chat(text, temperature=1, seed=seed, max_tokens=arguments.tokens).result().tokens for seed in range(arguments.answers)]
+            drawn = [answer(client, text, arguments.tokens, temperature=1, seed=seed).tokens for seed in range(arguments.answers)]
             means.append(statistics.fmean(statistics.fmean(log_ratios(client, prompt, ids, arguments.mount)) for ids in drawn if ids))
-            alone, beside = (client.chat(text, mounts=names, max_tokens=arguments.tokens).result().text for names in ((), arguments.mount))
+            alone, beside = (answer(client, text, arguments.tokens, mounts=names).text for names in ((), arguments.mount))
             if client.generate(prompt, max_tokens=arguments.tokens).result().text != alone:
                 raise SystemExit(f"the model's chat template is not SmolLM2's: {alone!r} is not what its tokens give")
             same += alone == beside

@@ -205,13 +205,26 @@ absl::StatusOr<std::vector<fs::path>> Bring(const ModelAddOptions& options,
   return std::vector{file};
 }
 
+bool SameBytes(const fs::path& a, const fs::path& b) {
+  const absl::StatusOr<std::string> first = ReadWholeFile(a), second = ReadWholeFile(b);
+  return first.ok() && second.ok() && *first == *second;
+}
+
 // Puts the memory adapter that comes with the program into the model's folder: memory.json last,
 // which says that it is there. Returns whether there is one.
 absl::StatusOr<bool> AddAdapter(const CatalogModel* known, const fs::path& folder) {
   const fs::path adapter = known == nullptr ? "" : FindShipped(known->adapter);
   std::error_code failed;
-  if (adapter.empty() || fs::exists(folder / "memory.json", failed)) return !adapter.empty();
-  for (const char* name : {"memory.safetensors", "memory.json"}) {
+  if (adapter.empty()) return false;
+  std::vector<const char*> names = {"memory.safetensors", "memory.json"};
+  if (fs::exists(folder / "memory.json", failed)) {
+    // Of the same tensors, this release may know better how to ask (score_shares).
+    names = {"memory.json"};
+    if (!SameBytes(adapter / "memory.safetensors", folder / "memory.safetensors") ||
+        SameBytes(adapter / "memory.json", folder / "memory.json"))
+      return true;
+  }
+  for (const char* name : names) {
     const fs::path partial = folder / absl::StrCat(".", name);
     fs::copy_file(adapter / name, partial, fs::copy_options::overwrite_existing, failed);
     if (!failed) fs::rename(partial, folder / name, failed);

@@ -14,6 +14,8 @@ using nlohmann::json;
 
 constexpr int kAdapterFormat = 1;
 constexpr size_t kDigestDigits = 64;  // of SHA-256 in hex
+constexpr char kShares[] = "score_shares";
+constexpr double kMaxShare = 100;
 
 void ReadBase(Fields& base, AdapterConfig& adapter) {
   base.Find("name", false);
@@ -26,7 +28,18 @@ void ReadBase(Fields& base, AdapterConfig& adapter) {
   }
 }
 
+void ReadShares(Fields& shares, AdapterConfig& adapter) {
+  shares.Number("dense", 0, kMaxShare, adapter.dense_share, /*required=*/true);
+  shares.Number("sparse", 0, kMaxShare, adapter.sparse_share, /*required=*/true);
+}
+
 }  // namespace
+
+std::string WithoutQueryKeys(const std::string& text) {
+  auto root = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!root.is_object() || root.erase(kShares) == 0) return text;
+  return absl::StrCat(root.dump(2, ' ', /*ensure_ascii=*/true), "\n");
+}
 
 absl::Status AddAdapter(const std::string& text, ModelConfig& config) {
   ASSIGN_OR_RETURN(const json root, ParseJson(text, EqualKeys::kRefused));
@@ -58,6 +71,7 @@ absl::Status AddAdapter(const std::string& text, ModelConfig& config) {
   fields.Integer("chunk_tokens", 1, kChunkTokens, true, config.chunk_tokens);
   fields.Integer("min_chunk_tokens", 1, config.chunk_tokens, true, config.min_chunk_tokens);
   fields.Integer("segment_tokens", config.chunk_tokens, kMaxSize, true, adapter.segment_tokens);
+  fields.Object(kShares, false, [&](Fields& shares) { ReadShares(shares, adapter); });
   fields.ReportUnknown();
   if (config.context > 0 && adapter.segment_tokens > config.context) {
     fields.Expected("segment_tokens",

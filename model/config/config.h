@@ -85,6 +85,9 @@ struct AdapterConfig {
   int64_t d_pointer = 0;        // d_p, numbers of a pointer key
   int32_t words = 0;            // of the vocabulary (model/text/words.h), each with two biases
   std::string base_sha256;      // hex, of the weights that it was trained on; empty: any
+  // The shares of the dense and of the sparse part in a score, by which queries are multiplied
+  // (docs/decisions/0071-words-weigh-more.md); training has 1 and 1.
+  double dense_share = 1, sparse_share = 1;
 };
 
 // The parts of one decoder layer.

@@ -17,11 +17,6 @@ namespace {
 
 enum Role : int { kBlock, kQuery };
 
-// The shares of the dense and of the sparse part of a score. Training had 1 and 1; with twice the
-// share of words blocks are found more often, and the sum keeps its distance from the score of
-// nothing (docs/decisions/0071-words-weigh-more.md).
-constexpr double kShares[] = {0.7, 1.4};
-
 float Dot(const float* a, const float* b, int64_t count) {
   double sum = 0;
   for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(a[i]) * b[i];
@@ -118,12 +113,11 @@ void CpuModel::RecallQuery(kernels::OpContext& ctx, const float* h, std::span<co
   const std::vector<int32_t> words = WordsOf(*this, tokens);
   const int64_t d = config.d, rows = std::ssize(words);
   const float* outputs = RunEncoder(ctx, ContextOf(*this), weights, kQuery, h, rows);
-  double scales[2];
+  double scales[] = {config.adapter.dense_share, config.adapter.sparse_share};
   for (int part = 0; part < 2; ++part) {
-    scales[part] =
-        kShares[part] * std::exp(static_cast<double>(weights.score_scale[part]) +
-                                 Dot(weights.score_mix_proj.data() + part * d, outputs, d) +
-                                 weights.score_mix_bias[part]);
+    scales[part] *= std::exp(static_cast<double>(weights.score_scale[part]) +
+                             Dot(weights.score_mix_proj.data() + part * d, outputs, d) +
+                             weights.score_mix_bias[part]);
   }
   kernels::Gemm(ctx, weights.query_proj, outputs, 1, u);
   // LandmarkScores divides by the square root of the width.

@@ -7,6 +7,7 @@
 #include "base/io/file.h"
 #include "base/sha256.h"
 #include "base/status.h"
+#include "model/config/adapter_config.h"
 
 namespace recollect::model {
 namespace {
@@ -35,9 +36,9 @@ absl::StatusOr<FileDigests> HashModelFiles(const ModelFiles& files) {
     absl::StrAppend(&digests.weights, digests.weights.empty() ? "" : " ", digest);
   }
   if (files.has_adapter()) {
-    ASSIGN_OR_RETURN(const std::string config, HashFile(files.adapter_config));
+    ASSIGN_OR_RETURN(const std::string config, ReadWholeFile(files.adapter_config));
     ASSIGN_OR_RETURN(const std::string tensors, HashFile(files.adapter_weights));
-    digests.adapter = absl::StrCat(config, " ", tensors);
+    digests.adapter = absl::StrCat(Sha256Hex(WithoutQueryKeys(config)), " ", tensors);
   }
   if (files.layout == ModelLayout::kGguf) return digests;
   ASSIGN_OR_RETURN(digests.config, HashFile(files.config));

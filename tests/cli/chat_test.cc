@@ -69,6 +69,25 @@ TEST_F(ChatCliTest, AddedModelIsFoundByItsName) {
   EXPECT_THAT(again.out, HasSubstr("is there"));
 }
 
+// The memory of an older release, which has the same tensors.
+TEST_F(ChatCliTest, AddingAModelAgainBringsWhatThisReleaseKnowsOfItsMemory) {
+  const std::filesystem::path shipped =
+      std::string(RECOLLECT_SOURCE_DIR) + "/models/smollm2-memory";
+  const std::filesystem::path folder = Path("models") + "/smollm2";
+  std::filesystem::create_directories(folder);
+  std::filesystem::copy(shipped / "memory.safetensors", folder);
+  WriteFile((folder / "memory.json").string(), "{}");
+  const ProcessResult again = WithModels({"model", "add", "smollm2"});
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("is there"));
+  EXPECT_THAT(ReadFile((folder / "memory.json").string()), HasSubstr("score_shares"));
+  // Another memory is the user's own.
+  WriteFile((folder / "memory.safetensors").string(), "mine");
+  WriteFile((folder / "memory.json").string(), "{}");
+  EXPECT_EQ(WithModels({"model", "add", "smollm2"}).exit_code, 0);
+  EXPECT_EQ(ReadFile((folder / "memory.json").string()), "{}");
+}
+
 // As the first page of the README does it: no flag says where anything is.
 TEST_F(ChatCliTest, AnAddedModelAndDocumentsShareTheDefaultDirectory) {
   const std::vector<std::string> home = {"XDG_DATA_HOME=" + Path("home"), "RECOLLECT_MODELS_DIR="};

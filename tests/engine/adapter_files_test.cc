@@ -68,6 +68,35 @@ TEST_F(AdapterFilesTest, LayersAndWidthsAreThoseOfTheBase) {
   EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "colour is not a known key"));
 }
 
+TEST_F(AdapterFilesTest, ScoreSharesAreTwoNumbersThatDocumentsDoNotDependOn) {
+  const auto fingerprint = [&] { return model::CpuModel::Load(directory_).value()->fingerprint(); };
+  nlohmann::ordered_json root =
+      nlohmann::ordered_json::parse(ReadFile(directory_ + "/memory.json"));
+  const std::string with = fingerprint();
+  root["score_shares"]["sparse"] = 3;
+  WriteFile(directory_ + "/memory.json", root.dump());
+  EXPECT_EQ(fingerprint(), with) << "it takes no part in documents";
+  root.erase("score_shares");
+  WriteFile(directory_ + "/memory.json", root.dump(2) + "\n");
+  EXPECT_EQ(fingerprint(), with) << "of memories from before there were shares";
+  root["n_ret"] = 2;
+  WriteFile(directory_ + "/memory.json", root.dump(2) + "\n");
+  EXPECT_NE(fingerprint(), with);
+
+  Change("score_shares", {{"dense", -1}, {"sparse", 101}, {"both", 1}});
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument,
+                               "score_shares.dense is -1, expected 0 to 100"));
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument,
+                               "score_shares.sparse is 101, expected 0 to 100"));
+  EXPECT_THAT(Load(),
+              StatusIs(absl::StatusCode::kInvalidArgument, "score_shares.both is not a known key"));
+  Change("score_shares", {{"dense", 1}});
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument, "score_shares.sparse missing"));
+  Change("score_shares", 2);
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument,
+                               "score_shares is 2, expected an object"));
+}
+
 TEST_F(AdapterFilesTest, DamagedFilesAreErrorsThatNameThem) {
   const std::string tensors = ReadFile(directory_ + "/memory.safetensors");
   WriteFile(directory_ + "/memory.safetensors", tensors.substr(0, tensors.size() - 100));

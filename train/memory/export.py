@@ -1,10 +1,12 @@
 """Writes a memory (memory.json, memory.safetensors) from a checkpoint of train.py or from another memory, and reads one.
 
     PYTHONPATH=train python -m memory.export --base BASE --checkpoint train/runs/memory/checkpoint.pt --out models/mine-memory
-    PYTHONPATH=train python -m memory.export --base BASE --memory train/runs/memory --pointer-gate 2.2 --out models/mine-memory
+    PYTHONPATH=train python -m memory.export --base BASE --memory train/runs/memory --pointer-gate 2.2 --score-shares 0.7 1.4 \
+        --out models/mine-memory
 
 `--pointer-gate` is added to the bias of the pointer's gate: the higher it is, the more is copied, and the rarer is "The documents do not say.".
-It is chosen after training, by the papers for choosing.
+`--score-shares` are those of the dense and of the sparse part of a score when documents are asked; without the option they stay as they
+are, 1 and 1 after training. Both are chosen after training, by the papers for choosing.
 """
 
 import argparse
@@ -64,6 +66,7 @@ def main():
     source.add_argument("--checkpoint")
     source.add_argument("--memory", help="directory of an exported memory")
     parser.add_argument("--pointer-gate", type=float, default=0.0)
+    parser.add_argument("--score-shares", type=float, nargs=2, metavar=("DENSE", "SPARSE"))
     parser.add_argument("--out", required=True)
     args = parser.parse_args()
     base = Base.load(args.base)
@@ -75,6 +78,8 @@ def main():
         adapter.load_state_dict(state["mean"])
     with torch.no_grad():
         adapter.pointer.gate.bias += args.pointer_gate
+    if args.score_shares:
+        adapter.config["score_shares"] = dict(zip(("dense", "sparse"), args.score_shares))
     save(adapter, args.out)
     print(f"{args.checkpoint or args.memory} -> {args.out}")
 

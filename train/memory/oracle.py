@@ -6,8 +6,8 @@ import torch
 
 from .words import block_lengths, can_end, number_words
 
-# Of the dense and of the sparse part of a score, when documents are asked (docs/decisions/0071-words-weigh-more.md), and in training.
-SHARES, SHARES_IN_TRAINING = (0.7, 1.4), (1.0, 1.0)
+# Of the dense and of the sparse part of a score, in training.
+SHARES_IN_TRAINING = {"dense": 1.0, "sparse": 1.0}
 
 
 @dataclass
@@ -85,7 +85,7 @@ class Oracle:
                       pointer_keys * pointed[..., None], pointed)
 
     @torch.no_grad()
-    def retrieve(self, prompt, blocks, shares=SHARES):
+    def retrieve(self, prompt, blocks):
         """The landmark at a prompt's end. prompt: ids -> Retrieval."""
         S = self.config["chunk_tokens"]
         position = torch.arange(len(prompt) - S, len(prompt))
@@ -93,7 +93,8 @@ class Oracle:
         h = self.base.lower(torch.tensor([prompt]), self.config["n_low"])[0]
         words = self.word_of[torch.tensor(prompt)[at]] * valid
         q, weights, nothing = self.adapter.encode_queries(h[at][None], words[None], valid[None])
-        q, weights = shares[0] * q, shares[1] * weights
+        shares = self.config.get("score_shares", SHARES_IN_TRAINING)
+        q, weights = shares["dense"] * q, shares["sparse"] * weights
         scores = self.adapter.scores(q, words[None], weights, blocks.keys, blocks.words, blocks.word_weights)
         successor = torch.nn.functional.softplus(self.adapter.score.successor)[0]
         chosen = choose(scores[0], nothing[0], blocks.follows, self.config["n_ret"], successor)

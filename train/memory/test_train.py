@@ -19,7 +19,6 @@ sys.path[:0] = [str(ROOT / "train"), str(ROOT / "bench" / "questions")]
 
 from memory import data, goldens, keys, train  # noqa: E402
 from memory.export import load  # noqa: E402
-from memory.oracle import SHARES_IN_TRAINING  # noqa: E402
 import papers  # noqa: E402
 
 GOLDEN = ROOT / "tests" / "golden" / "memory"
@@ -83,7 +82,7 @@ def test_training_form_is_the_oracle(setting):
         blocks = part if blocks is None else blocks.join(part)
     for b in range(0, len(batch["ids"]), 3):
         ids, first = batch["ids"][b].tolist(), int(batch["prompt_length"][b])
-        found = oracle.retrieve(ids[:first], blocks, SHARES_IN_TRAINING)
+        found = oracle.retrieve(ids[:first], blocks)
         assert abs(found.weights.sum() - session.weights[b].sum()) < 1e-4
         for row in torch.nonzero(session.session == b)[:3, 0].tolist():
             at = int(session.position[row]) + 1

@@ -2,9 +2,9 @@
 
 #include <limits>
 
-#include "kernels/cpu/dispatch.h"
-
 namespace recollect::kernels {
+RECOLLECT_CPU_OP_CODE(RowGreatest)
+
 namespace reference {
 
 float RowGreatest(OpContext&, const float* x, int64_t count) {
@@ -16,10 +16,4 @@ float RowGreatest(OpContext&, const float* x, int64_t count) {
 }
 
 }  // namespace reference
-RECOLLECT_CPU_OP(RowGreatest)
-
-float RowGreatest(OpContext& ctx, const float* x, int64_t count) {
-  return kRowGreatest(ctx, x, count);
-}
-
 }  // namespace recollect::kernels

@@ -3,11 +3,11 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/op_context.h"
+#include "kernels/cpu/dispatch.h"
 
 namespace recollect::kernels {
 
 // Returns the greatest of x[count]; NaN is left out. -infinity if nothing is left.
-float RowGreatest(OpContext& ctx, const float* x, int64_t count);
+RECOLLECT_CPU_OP(RowGreatest, float(OpContext& ctx, const float* x, int64_t count));
 
 }  // namespace recollect::kernels

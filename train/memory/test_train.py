@@ -19,6 +19,7 @@ sys.path[:0] = [str(ROOT / "train"), str(ROOT / "bench" / "questions")]
 
 from memory import data, goldens, keys, train  # noqa: E402
 from memory.export import load  # noqa: E402
+from memory.oracle import SHARES_IN_TRAINING  # noqa: E402
 import papers  # noqa: E402
 
 GOLDEN = ROOT / "tests" / "golden" / "memory"
@@ -73,6 +74,7 @@ def with_setting(test):
 @with_setting
 def test_training_form_is_the_oracle(setting):
     batch, oracle = setting.batch(), setting.oracle
+    oracle.config = {**oracle.config, "score_shares": SHARES_IN_TRAINING}
     with torch.no_grad():
         session = train.Reading(setting.base, setting.adapter, oracle.word_of, batch)
         own = session.target_log_probs()

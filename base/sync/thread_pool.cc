@@ -1,6 +1,7 @@
 #include "base/sync/thread_pool.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -12,6 +13,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/sync/mutex.h"
+#include "base/sync/patience.h"
 
 namespace recollect {
 namespace {
@@ -25,21 +27,7 @@ constexpr std::chrono::microseconds kLinger(200);
 // Time for which threads look for what follows a Gather without sleeping: the steps of a token are
 // less apart, and each would wait for threads to wake up.
 constexpr std::chrono::microseconds kAwake(100);
-
-// Lets a thread that looks for a change be light on the core, and leave it to others after a while.
-class Look {
- public:
-  void Pause() {
-    if (++looks_ > kLooks) return std::this_thread::yield();
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-  }
-
- private:
-  static constexpr int kLooks = 200;  // some 10 microseconds
-  int looks_ = 0;
-};
+constexpr int kLooks = 200;  // some 10 microseconds
 
 // One ParallelFor or Wavefront, guarded by the pool's mutex: a tile of work takes microseconds to
 // milliseconds, so a short lock per tile is far below it.
@@ -283,9 +271,9 @@ struct ThreadPool::State {
     if (Clock::now() >= until) return false;
     const uint32_t seen = changes.load(std::memory_order_relaxed);
     mutex.unlock();
-    Look look;
-    while (changes.load(std::memory_order_relaxed) == seen && Clock::now() < until) look.Pause();
-    while (!mutex.try_lock()) look.Pause();
+    Patience patience(kLooks);
+    while (changes.load(std::memory_order_relaxed) == seen && Clock::now() < until) patience.Wait();
+    while (!mutex.try_lock()) patience.Wait();
     return changes.load(std::memory_order_relaxed) != seen;
   }
 

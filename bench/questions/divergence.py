@@ -25,6 +25,7 @@ def chat_tokens(client, question):
 
 
 def answer(client, question, tokens, **options):
+    """Of all its tokens: a chat would end an answer that only repeats itself, and `generate` below does not."""
     return client.chat(question, max_tokens=tokens, stop_repetition=False, **options).result()
 
 

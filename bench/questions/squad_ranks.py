@@ -69,7 +69,10 @@ def table(rows):
 
 
 def documents_of(server, pattern):
-    return [one["id"] for one in server.call("GET", "/v1/documents?limit=1000")["data"] if fnmatch.fnmatch(one["id"], pattern)]
+    page = server.call("GET", "/v1/documents?limit=1000")
+    if page["has_more"]:
+        raise SystemExit(f"{server.url} has more than 1000 documents: --beside is for servers with fewer")
+    return [one["id"] for one in page["data"] if fnmatch.fnmatch(one["id"], pattern)]
 
 
 def blocks_of(server, document):
@@ -80,7 +83,7 @@ def measure(server, source, questions, beside):
     _, fingerprint = server.model()
     for name, text in source.documents.items():
         server.keep(PREFIX + name, text, fingerprint)
-    others = [block for name in documents_of(server, beside) for block in blocks_of(server, name)]
+    others = [block for name in (documents_of(server, beside) if beside else []) for block in blocks_of(server, name)]
     of_articles = [block for name, text in source.documents.items() for block in blocks(server, PREFIX + name, text.encode(), "memory")]
     all_paragraphs = paragraphs_of(source) + others
     of = collections.defaultdict(list)

@@ -51,7 +51,7 @@ class Script(http.server.BaseHTTPRequestHandler):
         if self.path == "/v1/stats":
             return self.reply(200, {"model": {"fingerprint": FINGERPRINT}})
         if self.path.startswith("/v1/documents?"):
-            return self.reply(200, {"data": [{"id": name} for name in self.server.texts]})
+            return self.reply(200, {"data": [{"id": name} for name in self.server.texts], "has_more": False})
         name = urllib.parse.unquote(self.path.removeprefix("/v1/documents/"))
         if name.endswith("/text"):
             return self.reply(200, self.server.texts[name.removesuffix("/text")].encode())

@@ -1,9 +1,9 @@
 #include "kernels/cpu/op_team.h"
 
-#include <thread>
 #include <utility>
 
 #include "base/check.h"
+#include "base/sync/patience.h"
 
 namespace recollect::kernels {
 namespace {
@@ -13,24 +13,7 @@ constexpr int kPartsAt = 32;
 int PartsOf(uint64_t tickets) { return static_cast<int>(tickets >> kPartsAt); }
 int AskedOf(uint64_t tickets) { return static_cast<int>(tickets & UINT32_MAX); }
 
-// Waits a little; longer, and for other threads of the machine, once it has been called often.
-class Patience {
- public:
-  void Wait() {
-    if (++looks_ < kLooks) {
-#if defined(__x86_64__)
-      __builtin_ia32_pause();
-#endif
-    } else {
-      std::this_thread::yield();
-    }
-  }
-  void Renew() { looks_ = 0; }
-
- private:
-  static constexpr int kLooks = 1000;  // some 20 microseconds
-  int looks_ = 0;
-};
+constexpr int kLooks = 1000;  // some 20 microseconds
 
 }  // namespace
 
@@ -40,7 +23,7 @@ void OpTeam::Share(OpContext& own, int parts, const Part& body) {
   done_.store(0, std::memory_order_relaxed);
   tickets_.store(static_cast<uint64_t>(parts) << kPartsAt, std::memory_order_release);
   RunParts(own);
-  for (Patience patience; done_.load(std::memory_order_acquire) < parts;) patience.Wait();
+  for (Patience patience(kLooks); done_.load(std::memory_order_acquire) < parts;) patience.Wait();
   if (!failed_.load(std::memory_order_relaxed)) return;
   failed_.store(false, std::memory_order_relaxed);
   MutexLock lock(mutex_);
@@ -48,7 +31,7 @@ void OpTeam::Share(OpContext& own, int parts, const Part& body) {
 }
 
 void OpTeam::Serve(OpContext& own) {
-  Patience patience;
+  Patience patience(kLooks);
   while (!dismissed_.load(std::memory_order_acquire)) {
     const uint64_t tickets = tickets_.load(std::memory_order_relaxed);
     if (AskedOf(tickets) < PartsOf(tickets)) {

@@ -70,6 +70,19 @@ TEST_F(MessagesCliTest, WhatMayHaveBeenMeantIsNamed) {
     EXPECT_THAT(Run(far).err, AllOf(HasSubstr("not expected"), Not(HasSubstr("did you mean"))));
 }
 
+TEST_F(MessagesCliTest, WhatANumberMustBeIsSaid) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"generate", "x", "--temperature", "hot"}, "--temperature: 'hot' is not a number"},
+      {{"chat", "--temperature=hot"}, "--temperature: 'hot' is not a number"},
+      {{"generate", "x", "--top-k", "1.5"}, "--top-k: '1.5' is not a whole number"},
+      {{"stats", "--timeout", "soon"}, "--timeout: 'soon' is not a number"}};
+  for (const auto& [arguments, message] : cases) {
+    const ProcessResult result = Run(arguments);
+    EXPECT_EQ(result.exit_code, kUsage);
+    EXPECT_THAT(result.err, HasSubstr(message));
+  }
+}
+
 TEST_F(MessagesCliTest, HelpWithAVerbIsWhatItsFlagPrints) {
   for (const std::vector<std::string>& verb :
        {std::vector<std::string>{}, {"generate"}, {"docs", "export"}}) {

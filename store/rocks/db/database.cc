@@ -233,7 +233,12 @@ absl::Status Database::DropRange(std::span<const Family> families, const std::st
     for (const Family f : families) {
       // Files first, marks second: a file that is deleted may hold the marks of an earlier attempt,
       // and what those hid must be hidden again.
-      RETURN_IF_ERROR(DeleteTables(f, begin, end, /*include_end=*/false));
+      absl::Status deleted = DeleteTables(f, begin, end, /*include_end=*/false);
+      if (!deleted.ok() && *failed_) {  // by a flush in the background, since the call began
+        RETURN_IF_ERROR(Reopen());
+        deleted = DeleteTables(f, begin, end, /*include_end=*/false);
+      }
+      RETURN_IF_ERROR(deleted);
       batch.DeleteRange(f, begin, end);
     }
     return Write(batch, "delete", durability);

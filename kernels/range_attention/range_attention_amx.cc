@@ -12,8 +12,8 @@ namespace {
 
 constexpr int kQueries = kTileQueries;
 constexpr int kTogether = kTileQueryStep;
-constexpr int kDepth = 2 * kLanes;       // numbers that are summed at once
-constexpr int kHalves = kTile / kDepth;  // of a tile of entries
+constexpr int kDepth = 2 * kLanes;  // numbers that are summed at once
+constexpr int kHalves = kTile / kHalfTile;
 constexpr int kFew = 4;                  // queries whose keys need no packing
 constexpr int kLine = 64;                // bytes of a row of a register
 
@@ -59,11 +59,6 @@ struct Block {
   alignas(64) uint16_t few_keys[kLanes][kDim];
   alignas(64) float few_products[kLanes][kFew];
 };
-
-// Whether `range` of a tile has entries of its half h.
-RECOLLECT_INLINE bool NeedsHalf(Range range, int h) {
-  return range.begin < (h + 1) * kDepth && range.end > h * kDepth;
-}
 
 // products[r][32 h ..] of 16 queries from `first` on.
 template <int kDim, int kHalf>
@@ -161,7 +156,7 @@ RECOLLECT_INLINE void MultiplyValues(Block<kDim>& block, Range range) {
     for (int h = 0; h < kHalves; ++h) {
       if (!NeedsHalf(range, h)) continue;
       auto& values = block.tile.values[h * kLanes];
-      _tile_loadd(4, block.weights[0] + h * kDepth, kTile * sizeof(uint16_t));
+      _tile_loadd(4, block.weights[0] + h * kHalfTile, kTile * sizeof(uint16_t));
       _tile_loadd(5, values[d], kDim * 2 * sizeof(uint16_t));
       _tile_loadd(6, values[d + kLanes], kDim * 2 * sizeof(uint16_t));
       _tile_dpbf16ps(2, 4, 5);
@@ -172,108 +167,11 @@ RECOLLECT_INLINE void MultiplyValues(Block<kDim>& block, Range range) {
   }
 }
 
-// The ranges of some queries in a tile.
-struct Ranges {
-  uint64_t entries[kTogether];  // of the tile, that a query attends to
-  Range together;
-  __mmask16 some;  // queries with entries in the tile
-  bool whole;      // whether all of them have all entries
-};
-template <int kDim>
-RECOLLECT_INLINE Ranges RangesIn(const Block<kDim>& block, int first, int count, int64_t entry) {
-  Ranges ranges;
-  ranges.together = {kTile, 0};
-  ranges.some = 0;
-  ranges.whole = true;
-  for (int r = 0; r < kTogether; ++r) {
-    ranges.entries[r] = 0;
-    if (r >= count) continue;
-    const Range here = InTile(block.range[first + r], entry);
-    ranges.whole &= here.begin == 0 && here.end == kTile;
-    if (here.empty()) continue;
-    ranges.entries[r] = ~uint64_t{0} >> (kTile - (here.end - here.begin)) << here.begin;
-    ranges.some = static_cast<__mmask16>(ranges.some | 1u << r);
-    ranges.together = {Least(ranges.together.begin, here.begin),
-                       Most(ranges.together.end, here.end)};
-  }
-  return ranges;
-}
-
-// The lanes of key vector v to which query r attends.
-template <bool kWhole>
-RECOLLECT_INLINE __mmask16 LanesOf(const Ranges& ranges, int r, int v) {
-  return static_cast<__mmask16>(kWhole ? 0xffff : ranges.entries[r] >> (v * kLanes));
-}
-
-// Its highest products with key vectors v and v + 1, by lane.
-template <int kDim, bool kWhole>
-RECOLLECT_INLINE Vec BestOf(const Block<kDim>& block, int r, int v, const Ranges& ranges) {
-  const float* products = block.products[r] + v * kLanes;
-  const Vec none = Set(kNoScore);
-  return Max(_mm512_mask_loadu_ps(none, LanesOf<kWhole>(ranges, r, v), products),
-             _mm512_mask_loadu_ps(none, LanesOf<kWhole>(ranges, r, v + 1), products + kLanes));
-}
-
-// e^x for x that is at most about 0; 5e-38 where that would not be a normal number, which takes a
-// hundred times as long.
-RECOLLECT_INLINE Vec ExpOrTiny(Vec x) { return ExpWithin(Max(Set(-86.0f), x)); }
-
-// Its weights with key vector v.
-template <int kDim, bool kWhole>
-RECOLLECT_INLINE Vec WeightsOf(const Block<kDim>& block, int r, int v, const Ranges& ranges,
-                               Vec scale, Vec shift) {
-  const Vec products = Load(block.products[r] + v * kLanes);
-  if constexpr (kWhole) return ExpOrTiny(Fma(products, scale, shift));
-  const __mmask16 lanes = LanesOf<kWhole>(ranges, r, v);
-  return _mm512_maskz_mov_ps(lanes, ExpOrTiny(Fma(products, scale, shift)));
-}
-
-// Makes the weights of kCount queries from `first` on, which have been multiplied with the keys of
-// a tile, and writes by how much to scale the values that each has summed before.
-template <int kDim, int kCount, bool kWhole>
-RECOLLECT_INLINE void WeighAll(Block<kDim>& block, int first, const Ranges& ranges,
-                               float* factors) {
-  const Vec scale = Set(1.0f / __builtin_sqrtf(static_cast<float>(kDim)));
-  Vec best[kLanes];
-#pragma GCC unroll 16
-  for (int r = 0; r < kLanes; ++r) {
-    best[r] = Set(kNoScore);
-    if (r >= kCount) continue;
-    best[r] =
-        Max(BestOf<kDim, kWhole>(block, r, 0, ranges), BestOf<kDim, kWhole>(block, r, 2, ranges));
-  }
-  // Of a query without entries here nothing changes.
-  const Vec before = Load(block.highest + first);
-  const Vec highest = _mm512_mask_max_ps(before, ranges.some, before, Mul(HighestOf(best), scale));
-  Store(block.highest + first, highest);
-  alignas(64) float shifts[kLanes];
-  Store(shifts, Sub(Zero(), highest));
-  Store(factors, ExpOrTiny(Sub(before, highest)));
-  for (int r = 0; r < kCount; ++r) {
-    float* weights = block.sums[first + r].weights;
-    const Vec shift = Set(shifts[r]);
-    Vec total = Mul(Load(weights), Set(factors[r]));
-#pragma GCC unroll 2
-    for (int v = 0; v < kKeyVecs; v += 2) {
-      const Vec a = WeightsOf<kDim, kWhole>(block, r, v, ranges, scale, shift);
-      const Vec b = WeightsOf<kDim, kWhole>(block, r, v + 1, ranges, scale, shift);
-      total = Add(total, Add(a, b));
-      _mm512_store_si512(block.weights[r] + v * kLanes,
-                         reinterpret_cast<Bits>(_mm512_cvtne2ps_pbh(b, a)));
-    }
-    Store(weights, total);
-  }
-}
-
 // kCount queries from `first` on have been multiplied with the keys of a tile and meet its values.
 template <int kDim, int kCount>
 RECOLLECT_INLINE void MeetValues(Block<kDim>& block, int first, const Ranges& ranges) {
   alignas(64) float factors[kLanes];
-  if (ranges.whole) {
-    WeighAll<kDim, kCount, true>(block, first, ranges, factors);
-  } else {
-    WeighAll<kDim, kCount, false>(block, first, ranges, factors);
-  }
+  Weigh<kDim, kCount>(block, first, ranges, factors);
   WrittenForTiles();
   MultiplyValues(block, ranges.together);
   for (int r = 0; r < kCount; ++r) {
@@ -315,7 +213,7 @@ void MeetSpanFew(Block<kDim>& block, const SpanCall& call, Range needed) {
   _tile_loadconfig(&kConfigsOfFew[block.count - 1]);
   const CacheRows cache = RowsOf(call);
   for (int64_t entry = FirstTile(call, needed); entry < needed.end; entry += kTile) {
-    Pack<kDim, kDepth, false>(block.tile, cache, entry, needed);
+    Pack<kDim, false>(block.tile, cache, entry, needed);
     WrittenForTiles();
     MultiplyFew(block, cache, entry, needed);
     MeetValues<kDim, kFew>(block, 0, RangesIn(block, 0, block.count, entry));
@@ -327,7 +225,7 @@ void MeetSpan(Block<kDim>& block, const SpanCall& call, Range needed) {
   _tile_loadconfig(&kConfigs[(Least(block.count, kTogether) - 1) / 4]);
   const CacheRows cache = RowsOf(call);
   for (int64_t entry = FirstTile(call, needed); entry < needed.end; entry += kTile) {
-    Pack<kDim, kDepth, true>(block.tile, cache, entry, needed);
+    Pack<kDim, true>(block.tile, cache, entry, needed);
     WrittenForTiles();
     MeetTile(block, entry);
   }

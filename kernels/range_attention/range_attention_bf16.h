@@ -17,7 +17,7 @@ namespace recollect::kernels {
 inline constexpr int64_t kSpanEntries = 1024;
 
 // The most queries of a call, and those that are summed together.
-inline constexpr int kVectorQueries = 48, kVectorQueryStep = 6;  // sums are in registers
+inline constexpr int kVectorQueries = 192, kVectorQueryStep = 6;  // sums are in registers
 inline constexpr int kTileQueries = 192, kTileQueryStep = 16;
 
 // Returns the floats of what a query has summed in one span: head_dim values, 16 sums of weights,

@@ -12,6 +12,8 @@ namespace recollect::kernels::avx512 {
 constexpr ScratchName kBlock;
 inline constexpr int kTile = 64;
 inline constexpr int kKeyVecs = kTile / kLanes;
+// A half of a tile that no query needs is left out.
+inline constexpr int kHalfTile = kTile / 2;
 // Lower than any score, and yet a number: the difference of two of them is 0.
 inline constexpr float kNoScore = -1e30f;
 
@@ -124,20 +126,24 @@ RECOLLECT_INLINE void PackValues(PackedTile<kDim>& tile, int v, const CacheRows&
   }
 }
 
+// Whether `range` of a tile has entries of its half h.
+RECOLLECT_INLINE bool NeedsHalf(Range range, int h) {
+  return range.begin < (h + 1) * kHalfTile && range.end > h * kHalfTile;
+}
+
 // The part of `range` that lies in the tile whose entry 0 is `entry`.
 RECOLLECT_INLINE Range InTile(Range range, int64_t entry) {
   return {Most(range.begin - entry, 0), Least(range.end - entry, kTile)};
 }
 
 // Packs the values, and with kKeys the keys, of the tile whose entry 0 is `entry` of the part: of
-// every kTogether entries of which some are needed. Those outside `needed` become 0.
-template <int kDim, int kTogether, bool kKeys>
+// each half of which some are needed. Those outside `needed` become 0.
+template <int kDim, bool kKeys>
 RECOLLECT_INLINE void Pack(PackedTile<kDim>& tile, const CacheRows& cache, int64_t entry,
                            Range needed) {
   const Range here = InTile(needed, entry);
   for (int v = 0; v < kKeyVecs; ++v) {
-    const int some = v * kLanes / kTogether * kTogether;
-    if (some >= here.end || some + kTogether <= here.begin) continue;
+    if (!NeedsHalf(here, v * kLanes / kHalfTile)) continue;
     const int64_t first = entry + static_cast<int64_t>(v) * kLanes;
     if (first >= needed.begin && first + kLanes <= needed.end) {
       if constexpr (kKeys) PackKeys<kDim, true>(tile, v, cache, first, needed);
@@ -156,12 +162,10 @@ RECOLLECT_INLINE void Begin(Sums<kDim>& sums) {
   sums.highest = kNoScore;
 }
 
-// Rounds query i of the call to bf16.
+// Rounds one query of the call to bf16: a head of a row.
 template <int kDim>
-RECOLLECT_INLINE void RoundQuery(const SpanCall& call, int64_t i, uint16_t* to) {
-  const int group = call.shape->heads / call.shape->kv_heads;
-  const int64_t row = (call.begin + i) / group, head = (call.begin + i) % group;
-  const float* q = call.q + row * call.q_stride + (call.kv_head * group + head) * kDim;
+RECOLLECT_INLINE void RoundQuery(const SpanCall& call, int64_t row, int64_t head, uint16_t* to) {
+  const float* q = call.q + row * call.q_stride + head * kDim;
   for (int d = 0; d < kDim; d += kLanes) {
     _mm256_store_si256(reinterpret_cast<__m256i*>(to + d),
                        reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(Load(q + d))));
@@ -173,9 +177,8 @@ RECOLLECT_INLINE int64_t SpanBegin(const SpanCall& call) {
   return call.span * kSpanEntries - call.part->first;
 }
 
-// Entries of the span to which query i attends.
-RECOLLECT_INLINE Range RangeOf(const SpanCall& call, int64_t i) {
-  const int64_t row = (call.begin + i) / (call.shape->heads / call.shape->kv_heads);
+// Entries of the span to which the queries of a row attend.
+RECOLLECT_INLINE Range RangeOf(const SpanCall& call, int64_t row) {
   const int64_t* bounds = call.bounds + row * call.bounds_stride;
   return {Most(bounds[0], SpanBegin(call)), Least(bounds[1], SpanBegin(call) + kSpanEntries)};
 }
@@ -193,14 +196,125 @@ RECOLLECT_INLINE Range BeginBlock(const SpanCall& call, float* sums, Block& bloc
   block.count = static_cast<int>(call.end - call.begin);
   block.sums = reinterpret_cast<Sums<kDim>*>(sums);
   Range needed{INT64_MAX, INT64_MIN};
-  for (int i = 0; i < block.count; ++i) {
-    RoundQuery<kDim>(call, i, block.q[i]);
+  const int64_t group = call.shape->heads / call.shape->kv_heads;
+  int64_t row = call.begin / group, of_group = call.begin % group;
+  for (int i = 0; i < block.count; ++i, ++of_group) {
+    if (of_group == group) ++row, of_group = 0;
+    RoundQuery<kDim>(call, row, call.kv_head * group + of_group, block.q[i]);
     Begin(block.sums[i]);
-    const Range range = block.range[i] = RangeOf(call, i);
+    const Range range = block.range[i] = RangeOf(call, row);
     if (range.empty()) continue;
     needed = {Least(needed.begin, range.begin), Most(needed.end, range.end)};
   }
   return needed;
+}
+
+// The ranges of some queries, at most kLanes, in a tile.
+struct Ranges {
+  uint64_t entries[kLanes];  // of the tile, that a query attends to
+  Range together;
+  __mmask16 some;  // queries with entries in the tile
+  bool whole;      // whether all of them have all entries
+};
+template <typename Block>
+RECOLLECT_INLINE Ranges RangesIn(const Block& block, int first, int count, int64_t entry) {
+  Ranges ranges;
+  ranges.together = {kTile, 0};
+  ranges.some = 0;
+  ranges.whole = true;
+  for (int r = 0; r < kLanes; ++r) {
+    ranges.entries[r] = 0;
+    if (r >= count) continue;
+    const Range here = InTile(block.range[first + r], entry);
+    ranges.whole &= here.begin == 0 && here.end == kTile;
+    if (here.empty()) continue;
+    ranges.entries[r] = ~uint64_t{0} >> (kTile - (here.end - here.begin)) << here.begin;
+    ranges.some = static_cast<__mmask16>(ranges.some | 1u << r);
+    ranges.together = {Least(ranges.together.begin, here.begin),
+                       Most(ranges.together.end, here.end)};
+  }
+  return ranges;
+}
+
+// The lanes of key vector v to which query r attends.
+template <bool kWhole>
+RECOLLECT_INLINE __mmask16 LanesOf(const Ranges& ranges, int r, int v) {
+  return static_cast<__mmask16>(kWhole ? 0xffff : ranges.entries[r] >> (v * kLanes));
+}
+
+// Its highest products with key vectors v and v + 1, by lane.
+template <bool kWhole, typename Block>
+RECOLLECT_INLINE Vec BestOf(const Block& block, int r, int v, const Ranges& ranges) {
+  const float* products = block.products[r] + v * kLanes;
+  const Vec none = Set(kNoScore);
+  return Max(_mm512_mask_loadu_ps(none, LanesOf<kWhole>(ranges, r, v), products),
+             _mm512_mask_loadu_ps(none, LanesOf<kWhole>(ranges, r, v + 1), products + kLanes));
+}
+
+// e^x for x that is at most about 0; 5e-38 where that would not be a normal number, which takes a
+// hundred times as long.
+RECOLLECT_INLINE Vec ExpOrTiny(Vec x) { return ExpWithin(Max(Set(-86.0f), x)); }
+
+// Its weights with key vector v.
+template <bool kWhole, typename Block>
+RECOLLECT_INLINE Vec WeightsOf(const Block& block, int r, int v, const Ranges& ranges, Vec scale,
+                               Vec shift) {
+  const Vec products = Load(block.products[r] + v * kLanes);
+  if constexpr (kWhole) return ExpOrTiny(Fma(products, scale, shift));
+  const __mmask16 lanes = LanesOf<kWhole>(ranges, r, v);
+  return _mm512_maskz_mov_ps(lanes, ExpOrTiny(Fma(products, scale, shift)));
+}
+
+template <int kDim, int kCount, bool kWhole, typename Block>
+RECOLLECT_INLINE void WeighAll(Block& block, int first, const Ranges& ranges, float* factors) {
+  const Vec scale = Set(1.0f / __builtin_sqrtf(static_cast<float>(kDim)));
+  Vec best[kLanes];
+#pragma GCC unroll 16
+  for (int r = 0; r < kLanes; ++r) {
+    best[r] = Set(kNoScore);
+    if (r >= kCount) continue;
+#pragma GCC unroll 2
+    for (int v = 0; v < kKeyVecs; v += 2) {
+      if (kWhole || NeedsHalf(ranges.together, v / 2)) {
+        best[r] = Max(best[r], BestOf<kWhole>(block, r, v, ranges));
+      }
+    }
+  }
+  const Vec bests = kCount == 1 ? Set(MaxOf(best[0])) : HighestOf(best);
+  // Of a query without entries here nothing changes.
+  const Vec before = Load(block.highest + first);
+  const Vec highest = _mm512_mask_max_ps(before, ranges.some, before, Mul(bests, scale));
+  Store(block.highest + first, highest);
+  alignas(64) float shifts[kLanes];
+  Store(shifts, Sub(Zero(), highest));
+  Store(factors, ExpOrTiny(Sub(before, highest)));
+  for (int r = 0; r < kCount; ++r) {
+    float* weights = block.sums[first + r].weights;
+    const Vec shift = Set(shifts[r]);
+    Vec total = Mul(Load(weights), Set(factors[r]));
+#pragma GCC unroll 2
+    for (int v = 0; v < kKeyVecs; v += 2) {
+      if (!kWhole && !NeedsHalf(ranges.together, v / 2)) continue;
+      const Vec a = WeightsOf<kWhole>(block, r, v, ranges, scale, shift);
+      const Vec b = WeightsOf<kWhole>(block, r, v + 1, ranges, scale, shift);
+      total = Add(total, Add(a, b));
+      _mm512_store_si512(block.weights[r] + v * kLanes,
+                         reinterpret_cast<Bits>(_mm512_cvtne2ps_pbh(b, a)));
+    }
+    Store(weights, total);
+  }
+}
+
+// Makes the weights of kCount queries from `first` on (weights, sums, highest), whose products with
+// the keys of a tile are known, and writes by how much to scale the values that each has summed
+// before. `factors` has room for kLanes.
+template <int kDim, int kCount, typename Block>
+RECOLLECT_INLINE void Weigh(Block& block, int first, const Ranges& ranges, float* factors) {
+  if (ranges.whole) {
+    WeighAll<kDim, kCount, true>(block, first, ranges, factors);
+  } else {
+    WeighAll<kDim, kCount, false>(block, first, ranges, factors);
+  }
 }
 
 RECOLLECT_INLINE CacheRows RowsOf(const SpanCall& call) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
 namespace recollect::cli {
@@ -83,18 +84,13 @@ std::string NotExpected(const CLI::App& app, const CLI::App& verb,
   return absl::StrCat(what, "; commands are ", absl::StrJoin(verbs, ", "));
 }
 
-// CLI11 says "Could not convert: --top-k = many", and not to what.
-std::string NotConverted(const CLI::App& app, std::string_view message) {
+// CLI11 says "Could not convert: --temperature = hot", and not to what. Options of whole numbers
+// check them before.
+std::string NotConverted(absl::string_view message) {
   if (!absl::ConsumePrefix(&message, "Could not convert: ")) return std::string(message);
   const std::pair<std::string, std::string> given =
       absl::StrSplit(message, absl::MaxSplits(" = ", 1));
-  const auto& [name, value] = given;
-  const CLI::Option* option = LastVerb(app)->get_option_no_throw(name);
-  if (option == nullptr) option = app.get_option_no_throw(name);
-  const std::string type = option != nullptr ? option->get_type_name() : "";
-  return absl::StrCat(name, ": '", value, "' is not a ",
-                      type == "FLOAT" || type == "SECONDS" ? "number" : "whole number",
-                      ", or out of range");
+  return absl::StrCat(given.first, ": '", given.second, "' is not a number, or out of range");
 }
 
 }  // namespace
@@ -120,7 +116,7 @@ std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
   // Of a verb that it does not know CLI11 says only that one is required.
   const CLI::App* verb = LastVerb(app);
   const bool no_verb = required && verb->get_require_subcommand_min() > 0;
-  if (unknown.empty() || (!extras && !no_verb)) return NotConverted(app, error.what());
+  if (unknown.empty() || (!extras && !no_verb)) return NotConverted(error.what());
   return NotExpected(app, *verb, unknown);
 }
 

@@ -74,7 +74,7 @@ TEST_F(MessagesCliTest, WhatANumberMustBeIsSaid) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"generate", "x", "--temperature", "hot"}, "--temperature: 'hot' is not a number"},
       {{"chat", "--temperature=hot"}, "--temperature: 'hot' is not a number"},
-      {{"generate", "x", "--top-k", "1.5"}, "--top-k: '1.5' is not a whole number"},
+      {{"generate", "x", "--top-k", "1.5"}, "--top-k: '1.5' is no whole number"},
       {{"stats", "--timeout", "soon"}, "--timeout: 'soon' is not a number"}};
   for (const auto& [arguments, message] : cases) {
     const ProcessResult result = Run(arguments);

@@ -152,7 +152,9 @@ void AddAnswerFlags(CLI::App& verb, v1::GenerateRequest& request) {
 
 void AddPromptFlags(CLI::App& verb, const std::string& flag, PromptFlags& flags) {
   flags.flag = flag;
-  CLI::Option* text = verb.add_option(flag, flags.text, "Text")->type_name("TEXT");
+  // By position, too: `recollect retrieve "the question"`.
+  const std::string position = absl::StrCat(flag, ",", flag.substr(2));
+  CLI::Option* text = verb.add_option(position, flags.text, "Text")->type_name("TEXT");
   CLI::Option* file =
       verb.add_option(flag + "-file", flags.file, "The same from a file, or - for standard input");
   file->type_name("FILE")->excludes(text);

@@ -87,8 +87,7 @@ bool IsMxInt8(std::span<const Bf16> numbers) {
   return is;
 }
 
-RECOLLECT_WIDER_VECTORS void EncodeMxInt8(std::span<const Bf16> numbers,
-                                          std::span<uint8_t> bytes) {
+RECOLLECT_WIDER_VECTORS void EncodeMxInt8(std::span<const Bf16> numbers, std::span<uint8_t> bytes) {
   RECOLLECT_CHECK(bytes.size() == MxInt8Bytes(numbers.size()));
   uint8_t* exponents = bytes.data();
   uint8_t* code = bytes.data() + bytes.size() - numbers.size();
@@ -97,7 +96,8 @@ RECOLLECT_WIDER_VECTORS void EncodeMxInt8(std::span<const Bf16> numbers,
     const int exponent = SharedExponent(block);
     *exponents++ = static_cast<uint8_t>(exponent);
     const float to_code = ToCode(exponent);
-    for (const Bf16& x : block) *code++ = static_cast<uint8_t>(static_cast<int8_t>(Code(x, to_code)));
+    for (const Bf16& x : block)
+      *code++ = static_cast<uint8_t>(static_cast<int8_t>(Code(x, to_code)));
   }
 }
 

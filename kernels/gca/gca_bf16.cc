@@ -73,7 +73,7 @@ void AddChunk(const Op& op, const Queries& queries, const float* sums, float wei
 // Some queries of a key-value head read all chunks.
 void ReadChunks(OpContext& own, const Op& op, const Queries& queries) {
   // Codes write sums of a multiple of their step, which divides this.
-  float* sums = own.Floats(kSums, op.code.most_queries * SpanSumsFloats(op.shape.head_dim));
+  float* sums = own.Floats(kSums, kMaxQueries * SpanSumsFloats(op.shape.head_dim));
   for (int64_t e = 0; e < op.count; ++e) {
     SumChunk(own, op, queries, op.chunks[e], sums);
     AddChunk(op, queries, sums, op.weights[e]);
@@ -84,7 +84,7 @@ void ReadChunks(OpContext& own, const Op& op, const Queries& queries) {
 void ShareQueries(OpContext& ctx, const Op& op, int64_t queries) {
   const int64_t step = op.code.query_step;
   const int64_t half = RoundUp((queries + 1) / 2, step);
-  const int64_t some = ctx.has_team() ? std::min(half, op.code.most_queries) : op.code.most_queries;
+  const int64_t some = ctx.has_team() ? std::min<int64_t>(half, kMaxQueries) : kMaxQueries;
   const int kv_heads = op.shape.kv_heads;
   const int64_t parts = (queries + some - 1) / some * kv_heads;
   ctx.Share(static_cast<int>(parts), [&](OpContext& own, int part) {

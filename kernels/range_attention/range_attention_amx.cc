@@ -10,12 +10,11 @@
 namespace recollect::kernels::avx512 {
 namespace {
 
-constexpr int kQueries = kTileQueries;
 constexpr int kTogether = kTileQueryStep;
 constexpr int kDepth = 2 * kLanes;  // numbers that are summed at once
 constexpr int kHalves = kTile / kHalfTile;
-constexpr int kFew = 4;                  // queries whose keys need no packing
-constexpr int kLine = 64;                // bytes of a row of a register
+constexpr int kFew = 4;    // queries whose keys need no packing
+constexpr int kLine = 64;  // bytes of a row of a register
 
 // Registers 0 to 3 are sums, 4 the queries or weights, 5 and 6 keys or values.
 consteval TileConfig ConfigOfMany(int queries) {
@@ -46,10 +45,10 @@ RECOLLECT_INLINE void WrittenForTiles() { __asm__ volatile("" ::: "memory"); }
 template <int kDim>
 struct Block {
   int count;
-  Sums<kDim>* sums;       // [count, rounded up to kTogether]
-  Range range[kQueries];  // entries of the part
-  alignas(64) float highest[kQueries];
-  alignas(64) uint16_t q[kQueries][kDim];
+  Sums<kDim>* sums;          // [count, rounded up to kTogether]
+  Range range[kMaxQueries];  // entries of the part
+  alignas(64) float highest[kMaxQueries];
+  alignas(64) uint16_t q[kMaxQueries][kDim];
   PackedTile<kDim> tile;
   alignas(64) float products[kTogether][kTile];
   alignas(64) uint16_t weights[kTogether][kTile];
@@ -236,7 +235,7 @@ void Attend(OpContext& ctx, const SpanCall& call, float* sums) {
   auto& block = BlockOf<Block<kDim>>(ctx);
   const Range needed = BeginBlock<kDim>(call, sums, block);
   if (needed.empty()) return;
-  for (int i = 0; i < kQueries; i += kLanes) Store(block.highest + i, Set(kNoScore));
+  for (int i = 0; i < kMaxQueries; i += kLanes) Store(block.highest + i, Set(kNoScore));
   if (block.count <= kFew) {
     MeetSpanFew(block, call, needed);
   } else {

@@ -117,8 +117,8 @@ void RangeAttentionByPairs(OpContext& ctx, const PairCode& code, const RangeShap
   const int64_t group = op.group(), queries = rows * group;
   // Sums take room: of few queries a team shares all heads, else the spans of one after the other.
   const int heads = ctx.has_team() && queries <= kFewQueries ? shape.kv_heads : 1;
-  for (int64_t begin = 0; begin < queries; begin += code.most_queries) {
-    const int64_t end = std::min(begin + code.most_queries, queries);
+  for (int64_t begin = 0; begin < queries; begin += kMaxQueries) {
+    const int64_t end = std::min<int64_t>(begin + kMaxQueries, queries);
     const std::vector<Span> spans = SpansOf(parts, sets, begin / group, (end - 1) / group);
     for (int first = 0; first < shape.kv_heads; first += heads) {
       Attend(ctx, op, {first, heads, begin, end}, spans);
@@ -132,10 +132,10 @@ std::vector<PairCode> PairCodes([[maybe_unused]] Isa isa) {
 #if defined(RECOLLECT_SIMD)
   if (isa < Isa::kAvx512) return codes;
   if (OneDnnAllows(dnnl::cpu_isa::avx512_core_amx)) {
-    codes.push_back({"amx", avx512::AttendSpanByTiles, kTileQueries, kTileQueryStep});
+    codes.push_back({"amx", avx512::AttendSpanByTiles, kTileQueryStep});
   }
   if (OneDnnAllows(dnnl::cpu_isa::avx512_core_bf16)) {
-    codes.push_back({"avx512_bf16", avx512::AttendSpan, kVectorQueries, kVectorQueryStep});
+    codes.push_back({"avx512_bf16", avx512::AttendSpan, kVectorQueryStep});
   }
 #endif
   return codes;

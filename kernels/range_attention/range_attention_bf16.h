@@ -16,9 +16,10 @@ namespace recollect::kernels {
 
 inline constexpr int64_t kSpanEntries = 1024;
 
-// The most queries of a call, and those that are summed together.
-inline constexpr int kVectorQueries = 192, kVectorQueryStep = 6;  // sums are in registers
-inline constexpr int kTileQueries = 192, kTileQueryStep = 16;
+inline constexpr int kMaxQueries = 192;  // of a call, which share packed keys and values
+// Queries that are summed together.
+inline constexpr int kVectorQueryStep = 6;  // their sums are in registers
+inline constexpr int kTileQueryStep = 16;
 
 // Returns the floats of what a query has summed in one span: head_dim values, 16 sums of weights,
 // the highest score; begins at a multiple of 64 bytes.
@@ -30,7 +31,7 @@ struct SpanCall {
   const float* q = nullptr;  // [rows, heads, head_dim], rows q_stride apart
   int64_t q_stride = 0;
   int kv_head = 0;
-  int64_t begin = 0, end = 0;  // queries, at most PairCode::most_queries
+  int64_t begin = 0, end = 0;  // queries, at most kMaxQueries
   const Bf16KvSpan* part = nullptr;
   const int64_t* bounds = nullptr;  // of row 0 in that part: begin, end; rows bounds_stride apart
   int64_t bounds_stride = 0;
@@ -68,7 +69,6 @@ void AddSpan(const SummedSpans& sums, bool off_by_one, float weight, float* cons
 struct PairCode {
   const char* name = "";
   AttendSpanFunction* attend = nullptr;
-  int64_t most_queries = 0;  // of a call
   int64_t query_step = 0;
 };
 

@@ -4,7 +4,6 @@
 namespace recollect::kernels::avx512 {
 namespace {
 
-constexpr int kQueries = kVectorQueries;
 constexpr int kTogether = kVectorQueryStep;
 
 RECOLLECT_INLINE Vec AddProducts(Vec sum, Bits a, Bits b) {
@@ -20,10 +19,10 @@ RECOLLECT_INLINE Bits PairEverywhere(const uint16_t* pair) {
 template <int kDim>
 struct Block {
   int count;
-  Sums<kDim>* sums;       // [count, rounded up to kTogether]
-  Range range[kQueries];  // entries of the part
-  alignas(64) float highest[kQueries + kLanes];
-  alignas(64) uint16_t q[kQueries][kDim];
+  Sums<kDim>* sums;          // [count, rounded up to kTogether]
+  Range range[kMaxQueries];  // entries of the part
+  alignas(64) float highest[kMaxQueries + kLanes];
+  alignas(64) uint16_t q[kMaxQueries][kDim];
   PackedTile<kDim> tile;
   alignas(64) float products[kTogether][kTile];
   alignas(64) uint16_t weights[kTogether][kTile];

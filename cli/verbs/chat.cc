@@ -44,6 +44,7 @@ constexpr char kCommands[] =
 
 struct ChatOptions {
   SessionFlags session;
+  std::string question;  // empty: read from standard input, one a line
   std::string system;
   std::string save;             // empty: it is not saved
   bool replace = false;         // with `save`
@@ -309,6 +310,7 @@ absl::Status Chat::Ask(const std::string& question) {
 absl::Status Talk(const Options& common, const ChatOptions& options) {
   v1::GenerateRequest request = options.request;
   ASSIGN_OR_RETURN(*request.mutable_session(), ToSessionOptions(options.session));
+  RETURN_IF_ERROR(CheckUtf8("question", options.question));
   RETURN_IF_ERROR(CheckUtf8("--system", options.system));
   RETURN_IF_ERROR(CheckUtf8("--save", options.save));
   if (!options.save.empty()) request.mutable_save_as()->set_document_id(options.save);
@@ -321,6 +323,7 @@ absl::Status Talk(const Options& common, const ChatOptions& options) {
   Chat chat(connection->client(), std::move(request), common.json);
   chat.Begin(options.system);
   RETURN_IF_ERROR(chat.CheckNamedMounts());
+  if (!options.question.empty()) return chat.Ask(options.question);
   if (lines.interactive()) chat.Greet();
   while (const std::optional<std::string> line = lines.Read("> ")) {
     const bool paste = absl::StripAsciiWhitespace(*line) == "/paste";
@@ -345,6 +348,9 @@ absl::Status Talk(const Options& common, const ChatOptions& options) {
 void AddChat(CLI::App& app, Command& command) {
   CLI::App* verb = app.add_subcommand("chat", "Talk with the model about mounted documents");
   auto options = std::make_shared<ChatOptions>();
+  verb->add_option("question", options->question,
+                   "Ask this alone, then end (default: a conversation)")
+      ->type_name("TEXT");
   verb->add_option("--system", options->system, "System message (default: the model's own)")
       ->type_name("TEXT");
   CLI::Option* const save =
@@ -362,14 +368,15 @@ void AddChat(CLI::App& app, Command& command) {
   verb->footer(absl::StrCat(
       "\nExamples:\n"
       "  recollect chat --mount minutes\n"
-      "  echo 'Who was in the chair?' | recollect chat --mount minutes,notes\n"
+      "  recollect chat --mount minutes 'When is the next meeting?'\n"
+      "  echo 'When is the next meeting?' | recollect chat --mount minutes,notes\n"
       "  recollect chat --save talks/monday\n"
       "  recollect chat --mount 'talks/*'\n"
       "\n"
-      "Each line of standard input is a question. Answers go to standard output. Below them, on "
-      "standard\nerror, are the passages that the model read, with their share in the answer: it "
-      "may have misread\nthem. \"(no document was read)\": the answer is the model's own. Commands "
-      "are:\n",
+      "Without a question each line of standard input is one. Answers go to standard output. Below "
+      "them, on\nstandard error, are the passages that the model read, with their share in the "
+      "answer: it may have\nmisread them. \"(no document was read)\": the answer is the model's "
+      "own. Commands are:\n",
       kCommands, "\n", kCommonHelp));
   RunWith(*verb, command, options, &Talk);
 }

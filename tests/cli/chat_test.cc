@@ -70,6 +70,17 @@ TEST_F(ChatCliTest, AddedModelIsFoundByItsName) {
 }
 
 // The memory of an older release, which has the same tensors.
+TEST_F(ChatCliTest, AQuestionOnTheCommandLineIsAskedAlone) {
+  const auto answers = Lines(Chat({"What is there?"}, "never read\n"));
+  const auto typed = Lines(Chat({}, "What is there?\n"));
+  ASSERT_EQ(answers.size(), 1u);
+  ASSERT_EQ(typed.size(), 1u);
+  EXPECT_EQ(answers[0].at("tokens"), typed[0].at("tokens"));
+  const ProcessResult missing = Chat({"--mount", "absent", "What is there?"}, "");
+  EXPECT_NE(missing.exit_code, 0);
+  EXPECT_THAT(missing.err, HasSubstr("absent"));
+}
+
 TEST_F(ChatCliTest, AddingAModelAgainBringsWhatThisReleaseKnowsOfItsMemory) {
   const std::filesystem::path shipped =
       std::string(RECOLLECT_SOURCE_DIR) + "/models/smollm2-memory";

@@ -60,17 +60,51 @@ std::string Meant(const std::string& nearest) {
   return nearest.empty() ? "" : absl::StrCat("; did you mean '", nearest, "'?");
 }
 
-// Of the first unknown argument that is near to anything.
+// Commands and options as other programs call them, and as this one does.
+constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+    {"add", "ingest"},
+    {"ask", "chat"},
+    {"delete", "docs delete"},
+    {"list", "docs list"},
+    {"ls", "docs list"},
+    {"models", "model list"},
+    {"pull", "model add"},
+    {"query", "retrieve"},
+    {"rm", "docs delete"},
+    {"run", "chat"},
+    {"search", "retrieve"},
+    {"show", "docs get"},
+    {"upload", "ingest"},
+    {"version", "--version"},
+    {"--docs", "--mount"},
+    {"--document", "--mount"},
+    {"--host", "--http-listen"},
+    {"--http", "--http-listen"},
+    {"--n-predict", "--max-tokens"},
+    {"--port", "--http-listen"},
+};
+
+// What stands for the first unknown argument elsewhere, or is near to one.
 std::string Suggestion(const CLI::App& app, const std::vector<std::string>& unknown) {
   const CLI::App* verb = LastVerb(app);
   for (const std::string& argument : unknown) {
     const bool flag = absl::StartsWith(argument, "-");
-    const std::string nearest =
-        Nearest(argument.substr(0, flag ? argument.find('=') : argument.npos),
-                flag ? Flags(app, *verb) : Verbs(*verb));
-    if (!nearest.empty()) return Meant(nearest);
+    const std::string name = argument.substr(0, flag ? argument.find('=') : argument.npos);
+    const std::vector<std::string> known = flag ? Flags(app, *verb) : Verbs(*verb);
+    for (const auto& [theirs, ours] : kElsewhere) {
+      const bool here = flag ? std::count(known.begin(), known.end(), ours) > 0 : !known.empty();
+      if (name == theirs && here) return Meant(std::string(ours));
+    }
+    if (const std::string nearest = Nearest(name, known); !nearest.empty()) return Meant(nearest);
   }
   return "";
+}
+
+bool TakesText(const CLI::App& verb) {
+  const std::vector<const CLI::Option*> options = verb.get_options();
+  return std::any_of(options.begin(), options.end(), [](const CLI::Option* option) {
+    return option->get_positional() && option->get_type_name() == "TEXT";
+  });
 }
 
 // What a verb does not know, in the order in which it was given.
@@ -79,9 +113,9 @@ std::string NotExpected(const CLI::App& app, const CLI::App& verb,
   const std::string what = absl::StrCat("not expected: ", absl::StrJoin(unknown, " "));
   const std::string suggestion = Suggestion(app, unknown);
   const std::vector<std::string> verbs = Verbs(verb);
-  if (!suggestion.empty() || verbs.empty() || absl::StartsWith(unknown.front(), "-"))
-    return what + suggestion;
-  return absl::StrCat(what, "; commands are ", absl::StrJoin(verbs, ", "));
+  if (!suggestion.empty() || absl::StartsWith(unknown.front(), "-")) return what + suggestion;
+  if (TakesText(verb)) return absl::StrCat(what, "; a text of several words stands in quotes");
+  return verbs.empty() ? what : absl::StrCat(what, "; commands are ", absl::StrJoin(verbs, ", "));
 }
 
 // CLI11 says "Could not convert: --temperature = hot", and not to what. Options of whole numbers

@@ -55,8 +55,14 @@ TEST_F(MessagesCliTest, WhatMayHaveBeenMeantIsNamed) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"genrate"}, "not expected: genrate; did you mean 'generate'?"},
       {{"docs", "exprot"}, "did you mean 'export'?"},
-      {{"ask", "x"}, "not expected: ask x; commands are "},
-      {{"docs", "show", "x"}, "not expected: show x; commands are "},
+      {{"frob", "x"}, "not expected: frob x; commands are "},
+      {{"docs", "frob", "x"}, "not expected: frob x; commands are "},
+      {{"query", "x"}, "did you mean 'retrieve'?"},
+      {{"model", "pull", "x"}, "did you mean 'model add'?"},
+      {{"serve", "--port", "80"}, "did you mean '--http-listen'?"},
+      {{"stats", "--port", "80"}, "not expected: --port 80"},
+      {{"chat", "two", "words"}, "not expected: words; a text of several words stands in quotes"},
+      {{"ingest", "a", "b"}, "not expected: b"},
       {{"generate", "--promt", "x"}, "did you mean '--prompt'?"},
       {{"stats", "--sever=a:1"}, "did you mean '--server'?"},
       {{"help", "ingset"}, "there is no command 'ingset' to help with; did you mean 'ingest'?"}};

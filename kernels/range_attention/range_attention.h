@@ -26,11 +26,13 @@ struct KvSpan {
 };
 
 // The same in Bf16. `first`: the number of entry 0 among all entries that the part has had, from
-// the sequence's beginning on; sums are grouped by it.
+// the sequence's beginning on; sums are grouped by it. With a `head_stride` the entries of a head
+// follow each other, [entries, head_dim], and those of the next head begin so many numbers later.
 struct Bf16KvSpan {
   const Bf16* keys = nullptr;
   const Bf16* values = nullptr;
   int64_t first = 0;
+  int64_t head_stride = 0;
 };
 
 // Half-open entry ranges into each part for one query.

@@ -136,6 +136,21 @@ RECOLLECT_INLINE Range InTile(Range range, int64_t entry) {
   return {Most(range.begin - entry, 0), Least(range.end - entry, kTile)};
 }
 
+// So many entries further memory is asked for what will be packed: the least that hides its
+// latency.
+constexpr int kAheadEntries = 16;
+
+// Asks memory for 16 entries from `first` on.
+template <int kDim>
+RECOLLECT_INLINE void AskFor(const CacheRows& cache, int64_t first) {
+  for (int64_t entry = first; entry < first + kLanes; ++entry) {
+    for (int d = 0; d < kDim; d += 2 * kLanes) {
+      __builtin_prefetch(cache.keys + entry * cache.stride + d);
+      __builtin_prefetch(cache.values + entry * cache.stride + d);
+    }
+  }
+}
+
 // Packs the values, and with kKeys the keys, of the tile whose entry 0 is `entry` of the part: of
 // each half of which some are needed. Those outside `needed` become 0.
 template <int kDim, bool kKeys>
@@ -145,6 +160,7 @@ RECOLLECT_INLINE void Pack(PackedTile<kDim>& tile, const CacheRows& cache, int64
   for (int v = 0; v < kKeyVecs; ++v) {
     if (!NeedsHalf(here, v * kLanes / kHalfTile)) continue;
     const int64_t first = entry + static_cast<int64_t>(v) * kLanes;
+    if (first + kAheadEntries + kLanes <= needed.end) AskFor<kDim>(cache, first + kAheadEntries);
     if (first >= needed.begin && first + kLanes <= needed.end) {
       if constexpr (kKeys) PackKeys<kDim, true>(tile, v, cache, first, needed);
       PackValues<kDim, true>(tile, v, cache, first, needed);
@@ -318,11 +334,12 @@ RECOLLECT_INLINE void Weigh(Block& block, int first, const Ranges& ranges, float
 }
 
 RECOLLECT_INLINE CacheRows RowsOf(const SpanCall& call) {
-  const int head_dim = call.shape->head_dim;
-  const int64_t offset = static_cast<int64_t>(call.kv_head) * head_dim;
-  return {reinterpret_cast<const uint16_t*>(call.part->keys) + offset,
-          reinterpret_cast<const uint16_t*>(call.part->values) + offset,
-          static_cast<int64_t>(call.shape->kv_heads) * head_dim};
+  const Bf16KvSpan& part = *call.part;
+  const int64_t dim = call.shape->head_dim;
+  const int64_t heads = part.head_stride != 0 ? 1 : call.shape->kv_heads;
+  const int64_t offset = call.kv_head * (part.head_stride != 0 ? part.head_stride : dim);
+  return {reinterpret_cast<const uint16_t*>(part.keys) + offset,
+          reinterpret_cast<const uint16_t*>(part.values) + offset, heads * dim};
 }
 
 // The number of the first entry of the first tile that is needed. Tiles are numbered from the

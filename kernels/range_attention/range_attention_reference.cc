@@ -11,23 +11,31 @@ namespace {
 double Wide(float number) { return number; }
 double Wide(Bf16 number) { return number.ToFloat(); }
 
+// Where entry e of a key-value head is.
+int64_t PlaceOf(const KvSpan&, const RangeShape& shape, int kv_head, int64_t e) {
+  return (e * shape.kv_heads + kv_head) * shape.head_dim;
+}
+int64_t PlaceOf(const Bf16KvSpan& part, const RangeShape& shape, int kv_head, int64_t e) {
+  if (part.head_stride != 0) return kv_head * part.head_stride + e * shape.head_dim;
+  return PlaceOf(KvSpan{}, shape, kv_head, e);
+}
+
 template <typename Span>
 void Attend(const RangeShape& shape, const float* q, int64_t q_stride, int64_t rows,
             const std::array<Span, kMaxRanges>& parts, const RangeSet* sets, float* out) {
   const int heads = shape.heads, kv_heads = shape.kv_heads, head_dim = shape.head_dim;
   const int64_t width = static_cast<int64_t>(heads) * head_dim;
-  const int64_t kv_width = static_cast<int64_t>(kv_heads) * head_dim;
   for (int64_t r = 0; r < rows; ++r) {
     for (int h = 0; h < heads; ++h) {
       const int64_t head = static_cast<int64_t>(h) * head_dim;
-      const int64_t kv_head = static_cast<int64_t>(h * kv_heads / heads) * head_dim;
+      const int kv_head = h * kv_heads / heads;
       std::vector<double> scores;
       for (int p = 0; p < kMaxRanges; ++p) {
         for (int64_t e = sets[r].ranges[p].begin; e < sets[r].ranges[p].end; ++e) {
           double dot = 0;
           for (int d = 0; d < head_dim; ++d) {
             dot += static_cast<double>(q[r * q_stride + head + d]) *
-                   Wide(parts[p].keys[e * kv_width + kv_head + d]);
+                   Wide(parts[p].keys[PlaceOf(parts[p], shape, kv_head, e) + d]);
           }
           scores.push_back(dot / std::sqrt(static_cast<double>(head_dim)));
         }
@@ -46,7 +54,7 @@ void Attend(const RangeShape& shape, const float* q, int64_t q_stride, int64_t r
         for (int p = 0; p < kMaxRanges; ++p) {
           for (int64_t e = sets[r].ranges[p].begin; e < sets[r].ranges[p].end; ++e) {
             total += std::exp(scores[i++] - largest) / sum *
-                     Wide(parts[p].values[e * kv_width + kv_head + d]);
+                     Wide(parts[p].values[PlaceOf(parts[p], shape, kv_head, e) + d]);
           }
         }
         out[r * width + head + d] = static_cast<float>(total);

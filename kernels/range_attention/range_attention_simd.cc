@@ -18,12 +18,6 @@ struct Bounds {
   }
 };
 
-// As attention_simd.h takes them.
-RECOLLECT_INLINE const float* Elements(const float* p) { return p; }
-RECOLLECT_INLINE const uint16_t* Elements(const Bf16* p) {
-  return reinterpret_cast<const uint16_t*>(p);
-}
-
 // Keys or values j .. j + count of one head, kDim numbers each, as the queries of a part read them:
 // where they lie, or widened, if all queries begin at the same entry and there are enough of them.
 // Either has the same bits.
@@ -51,6 +45,27 @@ struct Entries<0> {
 
 RECOLLECT_INLINE int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
+// The keys and values of one key-value head in a part, entries `stride` numbers apart.
+template <typename Element>
+struct HeadRows {
+  const Element* keys = nullptr;
+  const Element* values = nullptr;
+  int64_t stride = 0;
+};
+RECOLLECT_INLINE HeadRows<float> HeadOf(const KvSpan& part, const RangeShape& shape, int kv_head) {
+  if (part.keys == nullptr) return {};
+  const int64_t at = static_cast<int64_t>(kv_head) * shape.head_dim;
+  return {part.keys + at, part.values + at, static_cast<int64_t>(shape.kv_heads) * shape.head_dim};
+}
+RECOLLECT_INLINE HeadRows<uint16_t> HeadOf(const Bf16KvSpan& part, const RangeShape& shape,
+                                           int kv_head) {
+  if (part.keys == nullptr) return {};
+  const int64_t dim = shape.head_dim, heads = part.head_stride != 0 ? 1 : shape.kv_heads;
+  const int64_t at = kv_head * (part.head_stride != 0 ? part.head_stride : dim);
+  return {reinterpret_cast<const uint16_t*>(part.keys) + at,
+          reinterpret_cast<const uint16_t*>(part.values) + at, heads * dim};
+}
+
 // One head of one row.
 struct Query {
   int64_t row = 0;
@@ -59,11 +74,10 @@ struct Query {
   float* out = nullptr;
 };
 
-// At most kRowBlock queries that share a key-value head: kv_offset says where its keys and values
-// are in an entry of kv_stride numbers.
-template <int kDim, typename Span>
-void AttendTogether(const Query* queries, int rows, int dim, const Span* parts, int64_t kv_stride,
-                    int64_t kv_offset, const Bounds& bounds, float* scores, int64_t score_stride) {
+// At most kRowBlock queries that share a key-value head, whose rows are in parts[kMaxRanges].
+template <int kDim, typename Element>
+void AttendTogether(const Query* queries, int rows, int dim, const HeadRows<Element>* parts,
+                    const Bounds& bounds, float* scores, int64_t score_stride) {
   const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(dim));
   int64_t filled[kRowBlock] = {};
   Entries<kDim> entries;
@@ -82,18 +96,18 @@ void AttendTogether(const Query* queries, int rows, int dim, const Span* parts, 
       entries.rows = nullptr;
       if (together[p]) {
         const int64_t first = bounds.Begin(queries[0].row, p) + j;
-        entries.Widen(Elements(parts[p].keys) + kv_offset + first * kv_stride, kv_stride,
+        entries.Widen(parts[p].keys + first * parts[p].stride, parts[p].stride,
                       Smaller(longest[p] - j, kLanes));
       }
       for (int r = 0; r < rows; ++r) {
         const int64_t left = bounds.Length(queries[r].row, p) - j;
         if (left <= 0) continue;
-        const auto* keys =
-            Elements(parts[p].keys) + kv_offset + (bounds.Begin(queries[r].row, p) + j) * kv_stride;
+        const Element* keys =
+            parts[p].keys + (bounds.Begin(queries[r].row, p) + j) * parts[p].stride;
         const auto count = static_cast<int>(Smaller(left, kLanes));
         const Vec dots = entries.rows != nullptr
                              ? DotGroup<kDim>(queries[r].q, entries.rows, kDim, count, dim)
-                             : DotGroup<kDim>(queries[r].q, keys, kv_stride, count, dim);
+                             : DotGroup<kDim>(queries[r].q, keys, parts[p].stride, count, dim);
         // Lanes past the end are overwritten by the next range, or never read.
         Store(scores + r * score_stride + filled[r] + j, Mul(dots, Set(scale)));
       }
@@ -119,20 +133,20 @@ void AttendTogether(const Query* queries, int rows, int dim, const Span* parts, 
       entries.rows = nullptr;
       if (together[p]) {
         const int64_t first = bounds.Begin(queries[0].row, p) + j;
-        entries.Widen(Elements(parts[p].values) + kv_offset + first * kv_stride, kv_stride,
+        entries.Widen(parts[p].values + first * parts[p].stride, parts[p].stride,
                       Smaller(longest[p] - j, kValueStep));
       }
       for (int r = 0; r < rows; ++r) {
         const int64_t left = bounds.Length(queries[r].row, p) - j;
         if (left <= 0) continue;
-        const auto* values = Elements(parts[p].values) + kv_offset +
-                             (bounds.Begin(queries[r].row, p) + j) * kv_stride;
+        const Element* values =
+            parts[p].values + (bounds.Begin(queries[r].row, p) + j) * parts[p].stride;
         const float* weights = scores + r * score_stride + filled[r] + j;
         const int64_t count = Smaller(left, kValueStep);
         if (entries.rows != nullptr) {
           AddWeighted<kDim>(weights, entries.rows, kDim, count, queries[r].out, dim);
         } else {
-          AddWeighted<kDim>(weights, values, kv_stride, count, queries[r].out, dim);
+          AddWeighted<kDim>(weights, values, parts[p].stride, count, queries[r].out, dim);
         }
       }
     }
@@ -140,8 +154,8 @@ void AttendTogether(const Query* queries, int rows, int dim, const Span* parts, 
   }
 }
 
-// parts[kMaxRanges]
-template <typename Span>
+// parts[kMaxRanges]; Element: of HeadOf(parts[p]).
+template <typename Element, typename Span>
 void Attend(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride, int64_t rows,
             const Span* parts, const RangeSet* sets, float* out) {
   static_assert(sizeof(RangeSet) == kMaxRanges * 2 * sizeof(int64_t));
@@ -156,11 +170,12 @@ void Attend(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_s
   const int64_t score_stride = (most + 2 * kLanes - 1) / kLanes * kLanes;
   float* scores = ctx.Floats(kScores, kRowBlock * score_stride);
   const int64_t width = static_cast<int64_t>(heads) * head_dim;
-  const int64_t kv_width = static_cast<int64_t>(kv_heads) * head_dim;
   const int group = heads / kv_heads;
-  auto* run = head_dim == 64 ? &AttendTogether<64, Span> : &AttendTogether<0, Span>;
   // The heads of a group are rows that walk the same keys.
   for (int kv_head = 0; kv_head < kv_heads; ++kv_head) {
+    HeadRows<Element> of_head[kMaxRanges];
+    for (int p = 0; p < kMaxRanges; ++p) of_head[p] = HeadOf(parts[p], shape, kv_head);
+    auto* run = head_dim == 64 ? &AttendTogether<64, Element> : &AttendTogether<0, Element>;
     Query queries[kRowBlock];
     int filled = 0;
     for (int64_t i = 0; i < rows * group; ++i) {
@@ -170,8 +185,7 @@ void Attend(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_s
       queries[filled].slope = shape.slopes != nullptr ? shape.slopes + head : nullptr;
       queries[filled].out = out + row * width + at;
       if (++filled < kRowBlock && i + 1 < rows * group) continue;
-      run(queries, filled, head_dim, parts, kv_width, static_cast<int64_t>(kv_head) * head_dim,
-          bounds, scores, score_stride);
+      run(queries, filled, head_dim, of_head, bounds, scores, score_stride);
       filled = 0;
     }
   }
@@ -184,13 +198,14 @@ void Attend(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_s
 void RangeAttention(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride,
                     int64_t rows, const std::array<KvSpan, kMaxRanges>& spans, const RangeSet* sets,
                     float* out) {
-  Attend(ctx, shape, q, q_stride, rows, reinterpret_cast<const KvSpan*>(&spans), sets, out);
+  Attend<float>(ctx, shape, q, q_stride, rows, reinterpret_cast<const KvSpan*>(&spans), sets, out);
 }
 
 void RangeAttentionOfBf16(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_stride,
                           int64_t rows, const std::array<Bf16KvSpan, kMaxRanges>& spans,
                           const RangeSet* sets, float* out) {
-  Attend(ctx, shape, q, q_stride, rows, reinterpret_cast<const Bf16KvSpan*>(&spans), sets, out);
+  Attend<uint16_t>(ctx, shape, q, q_stride, rows, reinterpret_cast<const Bf16KvSpan*>(&spans), sets,
+                   out);
 }
 
 }  // namespace recollect::kernels::RECOLLECT_SIMD_NS

@@ -13,7 +13,8 @@ LocalCache::LocalCache(const LocalPattern& pattern, int first_head, int heads, i
       first_head_(first_head),
       heads_(heads),
       width_(static_cast<int64_t>(heads) * head_dim),
-      parts_{Part(kept), Part(kept), Part(kept)} {}
+      parts_{Part(kept, heads, head_dim), Part(kept, heads, head_dim),
+             Part(kept, heads, head_dim)} {}
 
 void LocalCache::Append(const float* keys, const float* values, int64_t rows, int64_t stride) {
   Evict();
@@ -24,8 +25,8 @@ void LocalCache::Append(const float* keys, const float* values, int64_t rows, in
     for (const CacheIndex::Part index : CacheIndex::kParts) {
       if (!index_.Holds(index, position)) continue;
       Part& part = parts_[index];
-      part.keys.Append(key, width_);
-      part.values.Append(value, width_);
+      part.keys.Append(key);
+      part.values.Append(value);
     }
   }
 }
@@ -35,13 +36,13 @@ void LocalCache::Append(const float* keys, const float* values, int64_t rows, in
 void LocalCache::Evict() {
   for (const CacheIndex::Part index : CacheIndex::kParts) {
     Part& part = parts_[index];
-    const int64_t kept = part.keys.size() / width_;
+    const int64_t kept = part.keys.entries();
     const int64_t dead = index_.FirstReachable(index, length_) - firsts_[index];
     // Moving the living down costs as much as they are many; waiting until half as many have died
     // makes that a constant cost per append, for half as much memory again.
     if (dead == 0 || dead * 3 < kept) continue;
-    part.keys.DropFront(dead * width_);
-    part.values.DropFront(dead * width_);
+    part.keys.DropFront(dead);
+    part.values.DropFront(dead);
     firsts_[index] += dead;
   }
 }
@@ -61,8 +62,8 @@ void LocalCache::Rewind(int64_t length) {
     const int64_t end = index_.EndIndex(index, length);
     firsts_[index] = std::min(firsts_[index], end);  // where none of the part's is needed
     const int64_t entries = std::max<int64_t>(end - firsts_[index], 0);
-    parts_[index].keys.Truncate(entries * width_);
-    parts_[index].values.Truncate(entries * width_);
+    parts_[index].keys.Truncate(entries);
+    parts_[index].values.Truncate(entries);
   }
 }
 
@@ -82,7 +83,9 @@ std::array<kernels::KvSpan, kernels::kMaxRanges> LocalCache::parts() const {
 std::array<kernels::Bf16KvSpan, kernels::kMaxRanges> LocalCache::bf16_parts() const {
   std::array<kernels::Bf16KvSpan, kernels::kMaxRanges> spans;
   for (size_t i = 0; i < spans.size(); ++i) {
-    spans[i] = {parts_[i].keys.halves(), parts_[i].values.halves(), firsts_[i]};
+    const Part& part = parts_[i];
+    RECOLLECT_DCHECK(part.keys.head_stride() == part.values.head_stride());
+    spans[i] = {part.keys.halves(), part.values.halves(), firsts_[i], part.keys.head_stride()};
   }
   return spans;
 }
@@ -98,8 +101,8 @@ void LocalCache::Serialize(std::string& out) const {
   for (const CacheIndex::Part index : CacheIndex::kParts) {
     const Part& part = parts_[index];
     const int64_t dead = index_.FirstReachable(index, length_) - firsts_[index];
-    part.keys.Serialize(dead * width_, out);
-    part.values.Serialize(dead * width_, out);
+    part.keys.Serialize(dead, out);
+    part.values.Serialize(dead, out);
   }
 }
 
@@ -110,8 +113,7 @@ bool LocalCache::Deserialize(int64_t length, std::string_view& in) {
     Part& part = parts_[index];
     const int64_t entries = std::max<int64_t>(index_.EndIndex(index, length) - firsts_[index], 0);
     if (entries > static_cast<int64_t>(in.size()) / width_) return false;
-    const int64_t count = entries * width_;
-    if (!part.keys.Deserialize(count, in) || !part.values.Deserialize(count, in)) return false;
+    if (!part.keys.Deserialize(entries, in) || !part.values.Deserialize(entries, in)) return false;
   }
   return true;
 }

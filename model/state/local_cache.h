@@ -15,8 +15,8 @@
 
 namespace recollect::model {
 
-// Positions are appended in order. Each part of CacheIndex keeps its entries, [entries, heads,
-// head_dim] in fp32, or in bf16 where they are rounded to it; keys are kept after recurrence and
+// Positions are appended in order. Each part of CacheIndex keeps its entries, in fp32, or in bf16
+// where they are rounded to it (entry_list.h has the layouts); keys are kept after recurrence and
 // RoPE. Entries that no later position can reach are dropped, several appends at a time: the window
 // is a ring in all but layout, and the dilated part grows without end only if the span is
 // unbounded. Not thread-safe.
@@ -59,7 +59,8 @@ class LocalCache {
 
  private:
   struct Part {
-    explicit Part(DType kept) : keys(kept), values(kept) {}
+    Part(DType kept, int heads, int head_dim)
+        : keys(kept, heads, head_dim), values(kept, heads, head_dim) {}
     EntryList keys, values;
   };
   void Evict();

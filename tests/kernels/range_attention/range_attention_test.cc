@@ -195,6 +195,32 @@ void ExpectRowsHaveTheSameBitsInAnyBatch(const Case& c, const Inputs& in,
   }
 }
 
+TEST(RangeAttentionOfBf16Test, HeadsMayLieOneAfterTheOther) {
+  for (const Case& c : Bf16Cases()) {
+    const Inputs in(c);
+    const Bf16Inputs together(c, in);
+    Bf16Inputs apart(c, in);
+    const size_t heads = static_cast<size_t>(apart.shape.kv_heads), dim = apart.shape.head_dim;
+    for (size_t p = 0; p < 2 * kMaxRanges; ++p) {
+      const size_t entries = together.halves[p].size() / (heads * dim);
+      const size_t stride = (entries + 5) * dim;             // with room at the end
+      apart.halves[p].assign(heads * stride, Bf16{0x7fc0});  // NaN
+      for (size_t i = 0; i < together.halves[p].size(); ++i) {
+        const size_t entry = i / (heads * dim), head = i / dim % heads;
+        apart.halves[p][head * stride + entry * dim + i % dim] = together.halves[p][i];
+      }
+      Bf16KvSpan& part = apart.parts[p / 2];
+      (p % 2 == 0 ? part.keys : part.values) = apart.halves[p].data();
+      part.head_stride = static_cast<int64_t>(stride);
+    }
+    for (const Way& way : Ways()) {
+      OpContext ctx(way.isa);
+      EXPECT_TRUE(SameBits(apart.Attend(ctx, way, c, in), together.Attend(ctx, way, c, in)))
+          << c.name << ", " << way.name;
+    }
+  }
+}
+
 TEST(RangeAttentionOfBf16Test, ARowHasTheSameBitsInAnyBatch) {
   for (const Case& c : Bf16Cases()) ExpectRowsHaveTheSameBitsInAnyBatch(c, Inputs(c), Ways());
 }

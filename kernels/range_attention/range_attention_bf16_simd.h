@@ -74,11 +74,13 @@ RECOLLECT_INLINE void Transpose(Bits r[16]) {
   }
 }
 
-// Rows of the cache, `stride` numbers apart, of one key-value head.
+// Rows of the cache, `stride` numbers apart, of one key-value head. What is `ahead` numbers further
+// is asked of memory while they are packed; 0: nothing.
 struct CacheRows {
   const uint16_t* keys;
   const uint16_t* values;
   int64_t stride;
+  int64_t ahead = 0;
 };
 
 // Loads 32 channels from d on of row `entry`, or zeros outside `needed`; with kWhole nothing is.
@@ -97,6 +99,7 @@ RECOLLECT_INLINE void PackKeys(PackedTile<kDim>& tile, int v, const CacheRows& c
     Bits rows[kLanes];
 #pragma GCC unroll 16
     for (int i = 0; i < kLanes; ++i) {
+      __builtin_prefetch(cache.keys + (first + i) * cache.stride + cache.ahead + d);
       rows[i] = LoadRow<kWhole>(cache.keys, cache.stride, first + i, d, needed);
     }
     Transpose(rows);
@@ -118,6 +121,9 @@ RECOLLECT_INLINE void PackValues(PackedTile<kDim>& tile, int v, const CacheRows&
     auto& pair = tile.values[(v * kLanes + j) / 2];
 #pragma GCC unroll 4
     for (int d = 0; d < kDim; d += 2 * kLanes) {
+      const uint16_t* ahead = cache.values + (first + j) * cache.stride + cache.ahead + d;
+      __builtin_prefetch(ahead);
+      __builtin_prefetch(ahead + cache.stride);
       const Bits a = LoadRow<kWhole>(cache.values, cache.stride, first + j, d, needed);
       const Bits b = LoadRow<kWhole>(cache.values, cache.stride, first + j + 1, d, needed);
       _mm512_store_si512(pair[d], _mm512_permutex2var_epi16(a, low, b));
@@ -136,31 +142,19 @@ RECOLLECT_INLINE Range InTile(Range range, int64_t entry) {
   return {Most(range.begin - entry, 0), Least(range.end - entry, kTile)};
 }
 
-// So many entries further memory is asked for what will be packed: the least that hides its
-// latency.
-constexpr int kAheadEntries = 16;
-
-// Asks memory for 16 entries from `first` on.
-template <int kDim>
-RECOLLECT_INLINE void AskFor(const CacheRows& cache, int64_t first) {
-  for (int64_t entry = first; entry < first + kLanes; ++entry) {
-    for (int d = 0; d < kDim; d += 2 * kLanes) {
-      __builtin_prefetch(cache.keys + entry * cache.stride + d);
-      __builtin_prefetch(cache.values + entry * cache.stride + d);
-    }
-  }
-}
+// What is packed so many entries later is asked of memory: half as many and twice as many are
+// worse.
+constexpr int kAheadEntries = 32;
 
 // Packs the values, and with kKeys the keys, of the tile whose entry 0 is `entry` of the part: of
 // each half of which some are needed. Those outside `needed` become 0.
 template <int kDim, bool kKeys>
-RECOLLECT_INLINE void Pack(PackedTile<kDim>& tile, const CacheRows& cache, int64_t entry,
-                           Range needed) {
+RECOLLECT_INLINE void Pack(PackedTile<kDim>& tile, CacheRows cache, int64_t entry, Range needed) {
   const Range here = InTile(needed, entry);
   for (int v = 0; v < kKeyVecs; ++v) {
     if (!NeedsHalf(here, v * kLanes / kHalfTile)) continue;
     const int64_t first = entry + static_cast<int64_t>(v) * kLanes;
-    if (first + kAheadEntries + kLanes <= needed.end) AskFor<kDim>(cache, first + kAheadEntries);
+    cache.ahead = first + kAheadEntries + kLanes <= needed.end ? kAheadEntries * cache.stride : 0;
     if (first >= needed.begin && first + kLanes <= needed.end) {
       if constexpr (kKeys) PackKeys<kDim, true>(tile, v, cache, first, needed);
       PackValues<kDim, true>(tile, v, cache, first, needed);

@@ -142,7 +142,7 @@ RECOLLECT_INLINE Range InTile(Range range, int64_t entry) {
   return {Most(range.begin - entry, 0), Least(range.end - entry, kTile)};
 }
 
-// What is packed so many entries later is asked of memory: half as many and twice as many are
+// Packing asks memory for what is so many entries further: half as many and twice as many are
 // worse.
 constexpr int kAheadEntries = 32;
 
@@ -291,7 +291,7 @@ RECOLLECT_INLINE void WeighAll(Block& block, int first, const Ranges& ranges, fl
     }
   }
   const Vec bests = kCount == 1 ? Set(MaxOf(best[0])) : HighestOf(best);
-  // Of a query without entries here nothing changes.
+  // Nothing changes for a query without entries here.
   const Vec before = Load(block.highest + first);
   const Vec highest = _mm512_mask_max_ps(before, ranges.some, before, Mul(bests, scale));
   Store(block.highest + first, highest);

@@ -63,7 +63,7 @@ inline const Implementation kImplementations[] = {
      }},
     {"RealWithAdapter",
      [](int64_t sessions, int64_t ingests) {
-       return MakeReal(sessions, ingests, AdapterModelForTest());
+       return MakeReal(sessions, ingests, AdapterModelForTest(2 * kEndless));
      }},
     {"RealWithLlamaOnADevice", MakeLlamaOnADevice},
     {"Fake", MakeFake}};

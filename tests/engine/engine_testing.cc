@@ -1,6 +1,7 @@
 #include "tests/engine/engine_testing.h"
 
 #include <algorithm>
+#include <fstream>
 #include <future>
 #include <map>
 
@@ -78,9 +79,16 @@ std::shared_ptr<const model::CpuModel> LlamaModelForTest(int64_t context) {
   });
 }
 
-std::shared_ptr<const model::CpuModel> AdapterModelForTest() {
-  const std::string directory = absl::StrCat(TinyModelDirectory(1), "_adapter");
-  return LoadedOnce(directory, [&] { WriteTinyAdapter(directory); });
+std::shared_ptr<const model::CpuModel> AdapterModelForTest(int64_t context) {
+  const std::string directory = absl::StrCat(TinyModelDirectory(1), "_adapter_", context);
+  return LoadedOnce(directory, [&] {
+    WriteTinyAdapter(directory);
+    if (context == 0) return;
+    const std::string path = directory + "/config.json";
+    nlohmann::json config = nlohmann::json::parse(std::ifstream(path));
+    config["max_position_embeddings"] = context;
+    std::ofstream(path) << config;
+  });
 }
 
 std::string SampleText(int64_t bytes, uint64_t seed) {

@@ -29,8 +29,9 @@ std::shared_ptr<const model::CpuModel> TextModelForTest(uint64_t seed = 1);
 std::shared_ptr<const model::CpuModel> LlamaModelForTest(int64_t context = 128);
 // Returns its directory, which is written the first time.
 std::string LlamaDirectoryForTest(int64_t context = 128);
-// Returns the golden model with a memory adapter (tests/support/tiny_adapter.h), loaded once.
-std::shared_ptr<const model::CpuModel> AdapterModelForTest();
+// Returns the golden model with a memory adapter (tests/support/tiny_adapter.h), loaded once for
+// each context; 0: its own.
+std::shared_ptr<const model::CpuModel> AdapterModelForTest(int64_t context = 0);
 // Returns the directory of the tiny model with full blocks, once that has been loaded.
 std::string TinyModelDirectory(uint64_t seed = 1);
 

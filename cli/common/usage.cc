@@ -80,6 +80,7 @@ constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
     {"--document", "--mount"},
     {"--host", "--http-listen"},
     {"--http", "--http-listen"},
+    {"--listen", "--http-listen"},
     {"--n-predict", "--max-tokens"},
     {"--port", "--http-listen"},
 };

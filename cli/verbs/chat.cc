@@ -259,9 +259,7 @@ bool Chat::Command(absl::string_view line) {
 }
 
 void PrintPiece(const std::string& text) {
-  const std::string shown = absl::StrJoin(
-      absl::StrSplit(text, '\n'), "\n",
-      [](std::string* out, absl::string_view line) { out->append(model::EscapeInvisible(line)); });
+  const std::string shown = model::PrintableText(text);
   std::fwrite(shown.data(), 1, shown.size(), stdout);
   std::fflush(stdout);
 }

@@ -7,6 +7,8 @@ namespace {
 
 constexpr size_t kLeastBytes = 160;  // a refrain, or a row of dashes, is shorter
 
+constexpr size_t kSaidAgainBytes = 80;  // of a sentence; names and beginnings of rows are shorter
+
 // Three times, but for what may stand between paragraphs of a sentence that is said three times.
 size_t Enough(size_t period) { return std::max(period * 11 / 4, kLeastBytes); }
 
@@ -28,6 +30,13 @@ size_t BeforeRepetition(std::string_view text) {
   return 0;
 }
 
+// The bytes before the end of `text` that stands in what precedes it; 0: it does not.
+size_t BeforeSecondTime(std::string_view text) {
+  const size_t before = text.size() - std::min(text.size(), kSaidAgainBytes);
+  const bool again = text.substr(0, before).find(text.substr(before)) != text.npos;
+  return again ? before : 0;
+}
+
 bool IsWithinCharacter(std::string_view text, size_t at) {
   return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80;
 }
@@ -41,6 +50,7 @@ void Repetition::Push(std::string_view text) {
   end_.erase(0, beyond);
   before_ += static_cast<int64_t>(beyond);
   size_t bytes = BeforeRepetition(end_);
+  if (bytes == 0 && with_documents_) bytes = BeforeSecondTime(end_);
   if (bytes == 0) return;
   while (IsWithinCharacter(end_, bytes)) ++bytes;  // characters that differ may end alike
   begin_ = before_ + static_cast<int64_t>(bytes);

@@ -36,6 +36,7 @@ class Generation final : public Request {
         events_(std::move(events)),
         counters_(counters),
         text_(request_.stop),
+        repetition_(!request_.session_options.mounts.empty()),
         stops_repetition_(request_.stop_repetition.value_or(!request_.prompt.messages.empty() &&
                                                             !request_.ignore_eos)) {
     piece.with_retrievals = request_.with_retrievals;

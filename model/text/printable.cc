@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <iterator>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 
 namespace recollect::model {
 namespace {
@@ -44,6 +46,23 @@ bool Shows(int32_t code) {
   });
 }
 
+// `kept`: characters that stay although they do not show.
+std::string Escaped(absl::string_view text, absl::string_view kept) {
+  std::string escaped;
+  while (!text.empty()) {
+    const Character first = First(text);
+    if (!first.valid) {
+      absl::StrAppendFormat(&escaped, "\\x%02x", static_cast<uint8_t>(text[0]));
+    } else if (Shows(first.code) || absl::StrContains(kept, text.substr(0, first.bytes))) {
+      absl::StrAppend(&escaped, text.substr(0, first.bytes));
+    } else {
+      absl::StrAppendFormat(&escaped, "\\u{%x}", first.code);
+    }
+    text.remove_prefix(first.bytes);
+  }
+  return escaped;
+}
+
 }  // namespace
 
 bool IsPrintable(absl::string_view text) {
@@ -55,20 +74,10 @@ bool IsPrintable(absl::string_view text) {
   return true;
 }
 
-std::string EscapeInvisible(absl::string_view text) {
-  std::string escaped;
-  while (!text.empty()) {
-    const Character first = First(text);
-    if (!first.valid) {
-      absl::StrAppendFormat(&escaped, "\\x%02x", static_cast<uint8_t>(text[0]));
-    } else if (Shows(first.code)) {
-      absl::StrAppend(&escaped, text.substr(0, first.bytes));
-    } else {
-      absl::StrAppendFormat(&escaped, "\\u{%x}", first.code);
-    }
-    text.remove_prefix(first.bytes);
-  }
-  return escaped;
+std::string EscapeInvisible(absl::string_view text) { return Escaped(text, ""); }
+
+std::string PrintableText(absl::string_view text) {
+  return Escaped(absl::StrReplaceAll(text, {{"\r", ""}}), "\n\t");
 }
 
 std::string Shortened(absl::string_view text, size_t most) {

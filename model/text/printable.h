@@ -18,6 +18,10 @@ bool IsPrintable(absl::string_view text);
 // \xff. The rest stays as it is.
 std::string EscapeInvisible(absl::string_view text);
 
+// The same for text of several lines: line ends and tabs stay, and carriage returns, which would
+// write over their line, go.
+std::string PrintableText(absl::string_view text);
+
 // `text`, or of a longer one about `most` bytes of whole characters and its size: what is quoted in
 // a message may be as long as its file.
 std::string Shortened(absl::string_view text, size_t most);

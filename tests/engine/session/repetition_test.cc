@@ -33,6 +33,25 @@ TEST(RepetitionTest, BeginsAfterTheFirstTimeOfWhatIsRepeated) {
   EXPECT_EQ(BeginOf(""), 0);
 }
 
+// A sentence that is said twice, with others between: with documents the answer ends there.
+TEST(RepetitionTest, OfDocumentsASentenceIsSaidOnce) {
+  const std::string sentence =
+      "The pupils of School No. 5 named her Kettle because of her voice, which nobody forgets.";
+  const std::string said = sentence + " On 11 August she leaves the tundra. ";
+  Repetition documents(true), nothing;
+  for (Repetition* each : {&documents, &nothing}) {
+    each->Push(said);
+    for (const char letter : sentence.substr(0, 79)) each->Push(std::string(1, letter));
+    EXPECT_EQ(each->begin(), 0);
+    each->Push(sentence.substr(79, 1));
+  }
+  EXPECT_EQ(documents.begin(), std::ssize(said));
+  EXPECT_EQ(nothing.begin(), 0);
+  Repetition row(true);
+  row.Push(std::string(159, '-'));
+  EXPECT_EQ(row.begin(), 0);
+}
+
 // It is found while the text comes, and stays what it was.
 TEST(RepetitionTest, OfAStreamItIsKeptOnceFound) {
   const std::string piece = "round and round it goes, ";

@@ -35,6 +35,11 @@ TEST(PrintableTest, WhatDoesNotShowIsEscaped) {
   }
 }
 
+TEST(PrintableTest, TextKeepsItsLinesAndTabs) {
+  EXPECT_EQ(PrintableText("name\tprice\r\nrye\t3.40\n"), "name\tprice\nrye\t3.40\n");
+  EXPECT_EQ(PrintableText("\x1b[2J\u202e"), "\\u{1b}[2J\\u{202e}");
+}
+
 TEST(PrintableTest, LongTextsAreCutBetweenCharacters) {
   EXPECT_EQ(Shortened("four", 4), "four");
   EXPECT_EQ(Shortened("fives", 4), "five… (5 bytes)");

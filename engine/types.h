@@ -173,6 +173,8 @@ struct GenerateRequest {
   // End the answer once it only repeats itself (engine/session/repetition.h). Absent: of a
   // conversation, unless ignore_eos is set.
   std::optional<bool> stop_repetition = {};
+  // Answer by drafts (engine/step/drafts.h) where that is possible.
+  bool drafts = true;
   // OnLogprobs is called for each token, with this many of the likeliest; absent: it is not called.
   std::optional<int64_t> logprobs = {};
   // OnRetrieval is called, for landmarks of the prompt too, in order of position, then group.

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "model/chunk.h"
+#include "model/judge.h"
 #include "model/lexicon.h"
 #include "model/model_files.h"
 #include "model/model_text.h"
@@ -28,6 +29,7 @@ struct Model::State {
   float successor_distance = 0;
   ModelText text;
   std::optional<Words> words;
+  std::unique_ptr<const Judge> judge;  // borrows the words
   DType dtype = DType::kFloat32;
   int64_t parameters = 0;
   std::string fingerprint;
@@ -95,10 +97,16 @@ absl::Status Model::State::ReadAdapter() {
     return absl::InvalidArgumentError(absl::StrCat(
         files.adapter_config, ": the base has no tokenizer, whose words the adapter weighs"));
   }
-  if (words->count() == config.adapter.words) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(files.adapter_config, ": words is ",
-                                                 config.adapter.words,
-                                                 ", the base's vocabulary has ", words->count()));
+  if (words->count() != config.adapter.words) {
+    return absl::InvalidArgumentError(absl::StrCat(files.adapter_config, ": words is ",
+                                                   config.adapter.words,
+                                                   ", the base's vocabulary has ", words->count()));
+  }
+  const JudgeConfig& judges = config.adapter.judge;
+  if (judges.drafts == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<int32_t> refusal, text.tokenizer->Encode(judges.refusal));
+  judge = std::make_unique<const Judge>(judges, *words, refusal);
+  return absl::OkStatus();
 }
 
 // An answer ends where the template says, too.
@@ -186,6 +194,7 @@ const std::string& Model::fingerprint() const { return state_->fingerprint; }
 
 const Lexicon* Model::lexicon() const { return state_->lexicon ? &*state_->lexicon : nullptr; }
 const Pointer* Model::pointer() const { return state_->pointer ? &*state_->pointer : nullptr; }
+const Judge* Model::judge() const { return state_->judge.get(); }
 const Words* Model::words() const { return state_->words ? &*state_->words : nullptr; }
 std::span<const float> Model::successor_biases() const { return state_->successor_biases; }
 

@@ -111,7 +111,7 @@ class Ways:
         self.source = source
         self.all = [(mode, tokens) for mode in arguments.mode for tokens in (arguments.tokens if mode in MOUNTED else [0])]
         self.books = {0: {}}  # tokens: {id on the server: text}
-        self.text_tokens = arguments.text_tokens
+        self.options = {key: value for key, value in (("text_tokens", arguments.text_tokens), ("drafts", arguments.drafts)) if value is not None}
 
     def books_id(self, tokens):
         """One id for all of the books beside the documents; empty for none."""
@@ -127,8 +127,7 @@ class Ways:
             return f"{self.source.front(question)}\n\n{question['q']}", {}
         if mode not in MOUNTED:
             return question["q"], {}
-        fields = {"mounts": list(self.mounts(tokens)), "mount_as": mode}
-        return question["q"], fields if self.text_tokens is None else {**fields, "text_tokens": self.text_tokens}
+        return question["q"], {"mounts": list(self.mounts(tokens)), "mount_as": mode, **self.options}
 
 
 def upload(server, fingerprint, ways, arguments, progress):
@@ -266,6 +265,7 @@ def parse(argv):
     parser.add_argument("--limit", type=int, help="questions with an answer, and a quarter as many without one; all, unless given")
     parser.add_argument("--max-tokens", type=int, default=40, help="of an answer")
     parser.add_argument("--text-tokens", type=int, help="of blocks that stand in the prompt; the server's default, unless given")
+    parser.add_argument("--no-drafts", dest="drafts", action="store_const", const=False, help="the likeliest token each time")
     parser.add_argument("--json", type=pathlib.Path, required=True, help="answers, a line each; those that are there are not asked again")
     parser.add_argument("--only-table", action="store_true", help="asks nothing, prints the table of --json")
     arguments = parser.parse_args(argv)
@@ -302,7 +302,7 @@ def run(arguments):
     with contextlib.closing(Server(arguments.server, arguments.key)) as server:
         arguments.model, fingerprint = server.model()
         settings = {"half": source.name, "model": arguments.model, "fingerprint": fingerprint, "max_tokens": arguments.max_tokens,
-                    "text_tokens": arguments.text_tokens, "papers": source.digest}
+                    "text_tokens": arguments.text_tokens, "drafts": arguments.drafts, "papers": source.digest}
         with contextlib.closing(Answers(arguments.json, settings)) as answers:
             return ask_and_print(server, answers, Ways(arguments, source), arguments)
 

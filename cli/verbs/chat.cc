@@ -363,6 +363,10 @@ void AddChat(CLI::App& app, Command& command) {
   verb->add_flag_callback(
       "--no-stop-repetition", [options] { options->request.set_stop_repetition(false); },
       "Let an answer go on that only repeats itself");
+  verb->add_flag_callback(
+      "--no-drafts", [options] { options->request.set_drafts(false); },
+      "Say the likeliest token each time, instead of choosing among drafts (sooner, less often "
+      "right)");
   verb->footer(absl::StrCat(
       "\nExamples:\n"
       "  recollect chat --mount minutes\n"

@@ -15,6 +15,7 @@
 #include "engine/session/repetition.h"
 #include "engine/session/session_text.h"
 #include "engine/session/text_stream.h"
+#include "engine/step/drafts.h"
 #include "engine/step/log_softmax.h"
 #include "engine/step/prepare.h"
 #include "engine/step/request.h"
@@ -40,19 +41,18 @@ class Generation final : public Request {
         stops_repetition_(request_.stop_repetition.value_or(!request_.prompt.messages.empty() &&
                                                             !request_.ignore_eos)) {
     piece.with_retrievals = request_.with_retrievals;
-    if (request_.sampling.dry_multiplier > 0 || request_.logprobs.has_value()) {
-      // DRY depends on all that was generated, and what is told of the logits on the choice: the
-      // logits are needed here, wherever they were computed.
-      piece.consume = [this](const HeadRow&, std::span<const float> logits) { Choose(logits); };
-    } else {
-      piece.choose = [this](const HeadRow&, int32_t choice) { sampled_ = choice; };
-    }
   }
 
   absl::Status Prepare(const PromptSource& source) override {
     const Prompt prompt = std::exchange(request_.prompt, {});
     ASSIGN_OR_RETURN(MadePrompt made, MakePrompt(model_, prompt, source, request_.max_tokens));
     if (request_.session.has_value()) said_ = SaidIn(prompt, model_.tokenizer());
+    if (MayDraft(prompt)) {
+      ASSIGN_OR_RETURN(std::vector<int32_t> question,
+                       model_.tokenizer()->Encode(prompt.messages.back().content));
+      drafts_.emplace(*model_.judge(), std::move(question));
+    }
+    ChooseTokens();
     input_.tokens = std::move(made.tokens);
     usage_.prompt_tokens = std::ssize(input_.tokens);
     usage_.dropped_messages = made.dropped_messages;
@@ -99,14 +99,8 @@ class Generation final : public Request {
     if (sampled_ < 0)
       return absl::InternalError("no token can be sampled: every logit is NaN or -infinity");
     decoding_ = true;
-    Clock();
-    if (request_.logprobs.has_value()) events_->OnLogprobs(logprobs_);
-    if (model_.config().Ends(sampled_) && !request_.ignore_eos) {
-      reason_ = FinishReason::kEos;
-      Emit({}, text_.Flush());
-      return true;
-    }
-    return TakeToken();
+    if (drafts_.has_value() && (drafts_->begun() || CanDraft())) return GoOnDrafting();
+    return TakeChoice();
   }
 
   bool prefilling() const override {
@@ -121,6 +115,106 @@ class Generation final : public Request {
   void Fail(const absl::Status& status) override { events_->OnError(status); }
 
  private:
+  // With DRY the choice depends on all that was generated, and what is told of the logits on the
+  // choice: the logits are needed here, wherever they were computed.
+  void ChooseTokens() {
+    piece.consume = nullptr;
+    piece.choose = nullptr;
+    if (request_.sampling.dry_multiplier > 0 || tells()) {
+      piece.consume = [this](const HeadRow&, std::span<const float> logits) { Choose(logits); };
+    } else {
+      piece.choose = [this](const HeadRow&, int32_t choice) { sampled_ = choice; };
+    }
+  }
+  // Whether the log probability of a choice is needed.
+  bool tells() const { return request_.logprobs.has_value() || drafts_.has_value(); }
+
+  // Greedy answers of a whole conversation only. One that was broken off has its first token, and
+  // all that follows that one does so in any case.
+  bool MayDraft(const Prompt& prompt) const {
+    return request_.drafts && model_.judge() != nullptr && !prompt.messages.empty() &&
+           request_.sampling.temperature == 0 && request_.sampling.dry_multiplier == 0 &&
+           !request_.ignore_eos && !request_.session.has_value() && request_.generated.empty();
+  }
+
+  // Called at the prompt's end. Without documents that are read there is nothing to judge by.
+  bool CanDraft() {
+    const bool can = !ReadBlocks().empty() && !model_.config().Ends(sampled_) &&
+                     session->CheckLimit(drafts_->tokens() + 1).ok() &&
+                     session->Rewind(session->positions());
+    if (!can) {
+      drafts_.reset();
+      ChooseTokens();
+    }
+    return can;
+  }
+
+  std::vector<model::ReadBlock> ReadBlocks() const {
+    std::vector<model::ReadBlock> blocks;
+    const LandmarkMemory* memory = piece.segments.back().memory.get();
+    if (memory == nullptr) return blocks;
+    const LandmarkMemory::Group& read = memory->groups.back();
+    for (size_t i = 0; i < read.chunks.size(); ++i) {
+      blocks.push_back({read.chunks[i]->tokens, read.retrieved.weights[i],
+                        static_cast<int64_t>(read.refs[i].owner)});
+    }
+    return blocks;
+  }
+
+  absl::StatusOr<bool> GoOnDrafting() {
+    std::optional<Drafts::Next> next;
+    if (drafts_->begun()) {
+      next = drafts_->Add(logprobs_, model_.config().Ends(sampled_));
+    } else {
+      prompt_end_ = session->positions();
+      std::erase_if(likeliest_,
+                    [this](const TokenLogprob& one) { return model_.config().Ends(one.token); });
+      next = drafts_->Begin(logprobs_, likeliest_);
+    }
+    if (!next.has_value() || next->begins) {
+      if (!session->Rewind(prompt_end_)) return absl::InternalError("a draft cannot be taken back");
+    }
+    if (!next.has_value()) return TakeDraft();
+    Run({next->token});
+    return false;
+  }
+
+  // The answer goes on with the best draft, as if its tokens had been chosen one by one. It does
+  // not run if it is the whole answer.
+  bool TakeDraft() {
+    const Drafts::Draft draft = std::move(drafts_->Best(ReadBlocks()));
+    drafts_.reset();
+    ChooseTokens();
+    for (const ChosenLogprob& one : draft.told) {
+      sampled_ = one.chosen.token;
+      logprobs_ = one;
+      if (!TakeChoice()) continue;
+      session->carry.reset();
+      return true;
+    }
+    session->carry.reset();
+    Run(draft.tokens);
+    return false;
+  }
+
+  void Run(std::vector<int32_t> tokens) {
+    input_.tokens = std::move(tokens);
+    input_.flushes.clear();
+    input_.next_token = input_.next_flush = 0;
+  }
+
+  // Returns whether the answer ends with the token that was chosen.
+  bool TakeChoice() {
+    Clock();
+    if (request_.logprobs.has_value()) events_->OnLogprobs(logprobs_);
+    if (model_.config().Ends(sampled_) && !request_.ignore_eos) {
+      reason_ = FinishReason::kEos;
+      Emit({}, text_.Flush());
+      return true;
+    }
+    return TakeToken();
+  }
+
   absl::Status Start() {
     started_ = true;
     if (!request_.session.has_value()) {
@@ -179,10 +273,12 @@ class Generation final : public Request {
     } else {
       sampled_ = kernels::Sample(logits, piece.sampling, never, scratch_);
     }
-    if (!request_.logprobs.has_value() || sampled_ < 0) return;
+    if (!tells() || sampled_ < 0) return;
     const LogSoftmax probabilities(logits);
     logprobs_ = {{sampled_, probabilities.at(sampled_)},
-                 probabilities.Likeliest(model_.config(), *request_.logprobs)};
+                 probabilities.Likeliest(model_.config(), request_.logprobs.value_or(0))};
+    if (drafts_.has_value() && !drafts_->begun())
+      likeliest_ = probabilities.Likeliest(model_.config(), drafts_->count());
   }
 
   void Clock() {
@@ -214,9 +310,7 @@ class Generation final : public Request {
       return true;
     }
     Emit({sampled_}, text);
-    input_.tokens.assign(1, sampled_);
-    input_.flushes.clear();
-    input_.next_token = input_.next_flush = 0;
+    Run({sampled_});
     return false;
   }
 
@@ -278,8 +372,11 @@ class Generation final : public Request {
   // With DRY: what was generated, and the logits after it.
   std::vector<int32_t> generated_;
   std::vector<float> logits_;
-  kernels::SampleScratch scratch_;  // where the choice is made here
-  ChosenLogprob logprobs_;          // of sampled_, where it is asked for
+  kernels::SampleScratch scratch_;       // where the choice is made here
+  ChosenLogprob logprobs_;               // of sampled_, where tells()
+  std::optional<Drafts> drafts_;         // until one is chosen
+  std::vector<TokenLogprob> likeliest_;  // at the prompt's end, for drafts
+  int64_t prompt_end_ = 0;               // in positions, while there are drafts
   FinishReason reason_ = FinishReason::kMaxTokens;
   Usage usage_;
   const SteadyTime arrived_ = std::chrono::steady_clock::now();

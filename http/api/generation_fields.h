@@ -23,8 +23,8 @@ struct GenerationRequest {
 // Takes `stream`, `stream_options` and `retrievals`.
 absl::Status TakeOutput(nlohmann::json& object, GenerationRequest& request);
 
-// Takes `temperature`, `top_p`, `top_k`, `seed`, `stop`, `ignore_eos`, `stop_repetition` and the
-// fields of DRY. A `top_p` of 0 means the likeliest token alone.
+// Takes `temperature`, `top_p`, `top_k`, `seed`, `stop`, `ignore_eos`, `stop_repetition`, `drafts`
+// and the fields of DRY. A `top_p` of 0 means the likeliest token alone.
 absl::Status TakeSampling(nlohmann::json& object, engine::GenerateRequest& generate);
 
 // Takes `save_as` and `replace`: a conversation is kept as a document, turn by turn.

@@ -1,5 +1,7 @@
 #include "model/config/adapter_config.h"
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "base/json.h"
@@ -15,7 +17,12 @@ using nlohmann::json;
 constexpr int kAdapterFormat = 1;
 constexpr size_t kDigestDigits = 64;  // of SHA-256 in hex
 constexpr char kShares[] = "score_shares";
+constexpr char kJudge[] = "judge";
 constexpr double kMaxShare = 100;
+constexpr int kMaxDrafts = 20;  // as many as are likeliest
+constexpr int kMaxDraftTokens = 64;
+constexpr int64_t kMaxUnits = 1024;
+constexpr double kMaxJudgeWeight = 1e6;
 
 void ReadBase(Fields& base, AdapterConfig& adapter) {
   base.Find("name", false);
@@ -33,11 +40,48 @@ void ReadShares(Fields& shares, AdapterConfig& adapter) {
   shares.Number("sparse", 0, kMaxShare, adapter.sparse_share, /*required=*/true);
 }
 
+bool IsWeight(const json& value) {
+  return value.is_number() && std::abs(value.get<double>()) <= kMaxJudgeWeight;
+}
+
+// A list of `size` numbers; empty if `value` is none.
+std::vector<double> Weights(const json& value, size_t size) {
+  if (!value.is_array() || value.size() != size || !std::ranges::all_of(value, IsWeight)) return {};
+  return value.get<std::vector<double>>();
+}
+
+void ReadJudge(Fields& fields, JudgeConfig& judge) {
+  fields.Integer("drafts", 2, kMaxDrafts, true, judge.drafts);
+  fields.Integer("draft_tokens", 1, kMaxDraftTokens, true, judge.draft_tokens);
+  const json* refusal = fields.Find("refusal", true);
+  if (refusal != nullptr && refusal->is_string() && !refusal->get_ref<const std::string&>().empty())
+    judge.refusal = refusal->get<std::string>();
+  else if (refusal != nullptr)
+    fields.Expected("refusal", "a text");
+  if (const json* linear = fields.Find("linear", true)) {
+    judge.linear = Weights(*linear, DraftFeature::kCount);
+    if (judge.linear.empty())
+      fields.Expected("linear", absl::StrCat(DraftFeature::kCount, " numbers"));
+  }
+  const json* hidden = fields.Find("hidden", true);
+  if (hidden == nullptr) return;
+  const std::string expected =
+      absl::StrCat("at most ", kMaxUnits, " lists of ", DraftFeature::kCount + 2,
+                   " numbers: a unit's weight, its bias and its weights of the features");
+  if (!hidden->is_array() || std::ssize(*hidden) > kMaxUnits)
+    return fields.Expected("hidden", expected);
+  for (const json& unit : *hidden) {
+    const std::vector<double> weights = Weights(unit, DraftFeature::kCount + 2);
+    if (weights.empty()) return fields.Expected("hidden", expected);
+    judge.hidden.push_back({weights[0], weights[1], {weights.begin() + 2, weights.end()}});
+  }
+}
+
 }  // namespace
 
 std::string WithoutQueryKeys(const std::string& text) {
   auto root = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!root.is_object() || root.erase(kShares) == 0) return text;
+  if (!root.is_object() || root.erase(kShares) + root.erase(kJudge) == 0) return text;
   return absl::StrCat(root.dump(2, ' ', /*ensure_ascii=*/true), "\n");
 }
 
@@ -72,6 +116,7 @@ absl::Status AddAdapter(const std::string& text, ModelConfig& config) {
   fields.Integer("min_chunk_tokens", 1, config.chunk_tokens, true, config.min_chunk_tokens);
   fields.Integer("segment_tokens", config.chunk_tokens, kMaxSize, true, adapter.segment_tokens);
   fields.Object(kShares, false, [&](Fields& shares) { ReadShares(shares, adapter); });
+  fields.Object(kJudge, false, [&](Fields& judge) { ReadJudge(judge, adapter.judge); });
   fields.ReportUnknown();
   if (config.context > 0 && adapter.segment_tokens > config.context) {
     fields.Expected("segment_tokens",

@@ -13,6 +13,7 @@
 #include "base/types.h"
 #include "kernels/linear_attention/linear_attention.h"
 #include "kernels/rope/rope.h"
+#include "model/config/judge_config.h"
 #include "model/config/pattern.h"
 
 namespace recollect::model {
@@ -88,6 +89,7 @@ struct AdapterConfig {
   // The shares of the dense and of the sparse part in a score, by which queries are multiplied
   // (docs/decisions/0071-words-weigh-more.md); training has 1 and 1.
   double dense_share = 1, sparse_share = 1;
+  JudgeConfig judge;  // of drafts
 };
 
 // The parts of one decoder layer.

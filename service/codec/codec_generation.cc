@@ -73,6 +73,7 @@ absl::StatusOr<engine::GenerateRequest> Decode(const v1::GenerateRequest& reques
   if (request.has_flush()) result.flush = request.flush();
   result.ignore_eos = request.ignore_eos();
   if (request.has_stop_repetition()) result.stop_repetition = request.stop_repetition();
+  if (request.has_drafts()) result.drafts = request.drafts();
   result.with_retrievals = request.with_retrievals();
   if (request.has_logprobs()) result.logprobs = request.logprobs();
   if (request.has_save_as()) {

@@ -97,6 +97,32 @@ TEST_F(AdapterFilesTest, ScoreSharesAreTwoNumbersThatDocumentsDoNotDependOn) {
                                "score_shares is 2, expected an object"));
 }
 
+TEST_F(AdapterFilesTest, DocumentsDoNotDependOnTheJudge) {
+  const auto fingerprint = [&] { return model::CpuModel::Load(directory_).value()->fingerprint(); };
+  const std::string with = fingerprint();
+  nlohmann::ordered_json root =
+      nlohmann::ordered_json::parse(ReadFile(directory_ + "/memory.json"));
+  const nlohmann::ordered_json judge = root["judge"];
+  root.erase("judge");
+  WriteFile(directory_ + "/memory.json", root.dump(2) + "\n");
+  EXPECT_EQ(fingerprint(), with);
+  const auto problem = [&](const char* key, const nlohmann::json& value) {
+    root["judge"] = judge;
+    root["judge"][key] = value;
+    WriteFile(directory_ + "/memory.json", root.dump());
+    return Load();
+  };
+  const auto says = [](const char* text) {
+    return StatusIs(absl::StatusCode::kInvalidArgument, text);
+  };
+  EXPECT_THAT(problem("drafts", 1), says("judge.drafts is 1, expected 2 to 20"));
+  EXPECT_THAT(problem("draft_tokens", 65), says("judge.draft_tokens is 65, expected 1 to 64"));
+  EXPECT_THAT(problem("refusal", ""), says("judge.refusal is \"\", expected a text"));
+  EXPECT_THAT(problem("linear", {1, 2}), says("judge.linear is [1,2], expected 16 numbers"));
+  EXPECT_THAT(problem("hidden", {{1, 2}}), says("judge.hidden is [[1,2]], expected at most 1024"));
+  EXPECT_THAT(problem("colour", "blue"), says("judge.colour is not a known key"));
+}
+
 TEST_F(AdapterFilesTest, DamagedFilesAreErrorsThatNameThem) {
   const std::string tensors = ReadFile(directory_ + "/memory.safetensors");
   WriteFile(directory_ + "/memory.safetensors", tensors.substr(0, tensors.size() - 100));

@@ -34,7 +34,9 @@ BASE = {
     "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 1024, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
     "hidden_act": "silu", "tie_word_embeddings": True, "eos_token_id": 2}
 MEMORY = {"n_low": 2, "gca_layers": [2, 3], "d_r": 16, "d_pointer": 8, "n_ret": 3, "encoder_layers": 2, "encoder_ffn": 48,
-          "segment_tokens": 128, "score_shares": {"dense": 0.7, "sparse": 1.4}}
+          "segment_tokens": 128, "score_shares": {"dense": 0.7, "sparse": 1.4},
+          # It prefers unlikely first tokens, so that answers differ from those without drafts.
+          "judge": {"drafts": 3, "draft_tokens": 4, "refusal": "No.", "linear": [-1.0, 0.0, 0.5] + 13 * [0.0], "hidden": [18 * [0.125]]}}
 CHAT_TEMPLATE = (
     "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou are a helpful AI "
     "assistant named SmolLM, trained by Hugging Face<|im_end|>\n' }}{% endif %}{{ '<|im_start|>' + message['role'] + '\n' + "

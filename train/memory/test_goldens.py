@@ -8,6 +8,7 @@ import pathlib
 import sys
 import tempfile
 
+import numpy as np
 import torch
 from safetensors.torch import load_file
 
@@ -15,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "train"))
 
 from families.llama import LlamaModel  # noqa: E402
-from memory import goldens  # noqa: E402
+from memory import goldens, judge  # noqa: E402
 from memory.export import load, save  # noqa: E402
 from memory.oracle import choose  # noqa: E402
 from memory.words import block_lengths, number_words, word_of  # noqa: E402
@@ -32,6 +33,38 @@ def test_golden():
     assert oracle.word_list == json.loads((GOLDEN / "words.json").read_text())
     for name, tensors in files.items():
         same(tensors, load_file(GOLDEN / f"{name}.safetensors"), name)
+
+
+def test_judge_golden():
+    with tempfile.TemporaryDirectory() as folder:
+        judge.golden(f"{folder}/judge.json")
+        made = json.loads(pathlib.Path(folder, "judge.json").read_text())
+    committed = json.loads((ROOT / "tests/model/judge_golden.json").read_text())
+    for of_made, of_committed in zip(made["cases"], committed["cases"], strict=True):
+        assert np.allclose(of_made.pop("scores"), of_committed.pop("scores"), rtol=0, atol=1e-9)
+    assert made == committed
+
+
+class MadeUpQuestions:
+    """Of each question's three drafts that one is right whose `run` and `around` are both large or both small, which no linear function finds."""
+
+    def __init__(self, count):
+        draw, at = np.random.default_rng(3), [judge.FEATURES.index(name) for name in ("run", "around")]
+        self.rows, self.at, self.answerable = [{}] * count, np.arange(0, 3 * count + 1, 3), np.full(count, True)
+        self.x = np.zeros((3 * count, len(judge.FEATURES)))
+        self.x[:, at] = draw.normal(size=(3 * count, 2))
+        self.right = self.x[:, at[0]] * self.x[:, at[1]] > 0
+
+    def drafts(self, i):
+        return slice(self.at[i], self.at[i + 1])
+
+
+def test_judge_learns_what_is_right():
+    questions = MadeUpQuestions(400)
+    made = judge.fit(questions, range(300))
+    z = judge.scores(made, questions.x)
+    right = [questions.right[questions.drafts(i)][np.argmax(z[questions.drafts(i)])] for i in range(300, 400)]
+    assert np.mean(right) > 0.8, np.mean(right)
 
 
 def test_nothing_mounted_is_the_base():

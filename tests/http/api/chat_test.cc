@@ -108,6 +108,14 @@ TEST_F(HttpTest, AnAnswerThatOnlyRepeatsItselfSaysWhereItDoes) {
               HasSubstr("stop_repetition: number 1, expected a boolean"));
 }
 
+TEST_F(HttpTest, AnswersAreByDraftsUnlessTheyAreNotWanted) {
+  Chat({});
+  EXPECT_TRUE(engine_.seen().generate.drafts);
+  Chat({{"drafts", false}});
+  EXPECT_FALSE(engine_.seen().generate.drafts);
+  EXPECT_THAT(Chat({{"drafts", 3}}), HasSubstr("drafts: number 3, expected a boolean"));
+}
+
 // The fake's tokens are 0 and 1, with the log probability -0.25, as that of the likeliest.
 TEST_F(HttpTest, LogprobsOfAChatHaveItsForm) {
   const model::Tokenizer& tokenizer = StartWithTokenizer();

@@ -259,6 +259,8 @@ class GenerateArguments(TypedDict, total=False):
     ignore_eos: bool
     stop_repetition: bool
     """Whether the answer ends once it only repeats itself; in a chat it does, unless told otherwise."""
+    drafts: bool
+    """Whether an answer of a chat that reads documents is chosen among drafts; yes, unless told otherwise."""
     retrievals: bool
     """Whether there are Retrieval events."""
     logprobs: int

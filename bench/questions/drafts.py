@@ -1,0 +1,115 @@
+"""Drafts of the answers to questions for choosing, from a running server, for train/memory/judge.py: the likeliest first tokens, each continued greedily.
+
+    recollect serve --model smollm2 --http-listen 127.0.0.1:8080
+    python3 bench/questions/questions.py --server http://127.0.0.1:8080 --qa DIR --books DIR --tokens 64k --mode memory --json answers.jsonl
+    python3 bench/questions/drafts.py --server 127.0.0.1:50051 --qa DIR --out drafts.jsonl
+
+All documents of the half that questions.py has put there are mounted, with its books. Both wordings of a question are asked. A line for each question: what was
+read, and of each draft its tokens, their log probabilities and whether it is right. Questions whose answers read nothing have no line. Lines that are there are
+not asked for again. Needs the package of client/python.
+"""
+import argparse
+import json
+import pathlib
+import sys
+
+import grpc
+import papers
+from questions import PREFIX, Progress
+from recollect.v1 import documents_pb2, documents_pb2_grpc, generation_pb2, generation_pb2_grpc
+from scores import ANSWERABLE, contains, refuses
+
+DRAFTS, TOKENS = 6, 40  # the most drafts, and tokens of each
+FARTHEST = 6            # nats that a first token may be below the likeliest, as engine/step/drafts.cc has it
+NOTHING = 0.5           # the weight of nothing from which on nothing is read
+
+
+def both_wordings(source):
+    """Each question as questions.py asks it, and those with an answer in their other wording."""
+    asked = source.questions()
+    other = {f"{paper['id']}/{i}": one["q"][1 - i % 2] for paper in source.rows for i, one in enumerate(paper["qa"])}
+    return asked + [{**one, "q": other[one["id"]]} for one in asked if one["kind"] == ANSWERABLE]
+
+
+class Drafter:
+    def __init__(self, address, mounts):
+        channel = grpc.insecure_channel(address)
+        self.generation, self.documents = generation_pb2_grpc.GenerationStub(channel), documents_pb2_grpc.DocumentsStub(channel)
+        self.session = documents_pb2.SessionOptions(mounts=mounts)
+        self.texts = {}
+
+    def say(self, question, begin=()):
+        """(a draft, the likeliest first tokens, what was read) of the answer that begins with these tokens, greedily."""
+        message = documents_pb2.ChatMessage(role=documents_pb2.CHAT_ROLE_USER, content=question)
+        request = generation_pb2.GenerateRequest(
+            session=self.session, prompt=documents_pb2.Prompt(messages=[message]), max_tokens=TOKENS, logprobs=DRAFTS, with_retrievals=True,
+            stop_repetition=False, drafts=False, generated=generation_pb2.GeneratedTokens(ids=begin))
+        draft, first, read = {"tokens": list(begin), "logprobs": [], "ended": False, "said": ""}, None, None
+        for event in self.generation.Generate(request):
+            kind = event.WhichOneof("event")
+            if kind == "tokens":
+                draft["tokens"] += event.tokens.ids
+                draft["said"] += event.tokens.text
+            elif kind == "logprobs":
+                first = first or list(zip(event.logprobs.top_ids, event.logprobs.top_logprobs))
+                draft["logprobs"].append(round(event.logprobs.logprob, 4))
+            elif kind == "retrieval":
+                read = event.retrieval
+            else:
+                draft["ended"] = event.done.reason == generation_pb2.FINISH_REASON_EOS
+        return draft, first, read
+
+    def text(self, hit):
+        place = hit.document, hit.text_begin, hit.text_end
+        if place not in self.texts:
+            answer = self.documents.ReadText(documents_pb2.ReadTextRequest(id=place[0], begin=place[1], end=place[2]))
+            self.texts[place] = answer.text.decode(errors="replace")
+        return self.texts[place]
+
+    def row(self, question):
+        """The line of a question; None where its answer reads nothing."""
+        greedy, first, read = self.say(question["q"])
+        if read is None or read.nothing >= NOTHING:
+            return None
+        drafts = [greedy]
+        for token, logprob in first[1:DRAFTS]:
+            if logprob >= first[0][1] - FARTHEST:
+                draft, _, _ = self.say(question["q"], [token])
+                draft["logprobs"].insert(0, round(logprob, 4))
+                drafts.append(draft)
+        for draft in drafts:
+            said = draft["said"]
+            draft["right"] = contains(said, question["a"]) if question["kind"] == ANSWERABLE else refuses(said)
+        blocks = [{"document": hit.document, "weight": round(hit.weight, 4), "text": self.text(hit)} for hit in read.hits if hit.weight > 0]
+        return {**question, "blocks": blocks, "drafts": drafts}
+
+
+def mounted(address, source):
+    """The documents of the source and the books, as questions.py has put them there."""
+    stub = documents_pb2_grpc.DocumentsStub(grpc.insecure_channel(address))
+    books = [one.id for one in stub.ListDocuments(documents_pb2.ListDocumentsRequest(page_size=1000)).documents if one.id.startswith(PREFIX + "books-")]
+    return [PREFIX + name for name in source.documents] + books
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--server", default="127.0.0.1:50051", help="its address for gRPC")
+    parser.add_argument("--qa", type=pathlib.Path, required=True, help="folder of documents with questions (*.jsonl)")
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    arguments = parser.parse_args()
+    source, progress = papers.Papers(arguments.qa, "choosing"), Progress()
+    drafter = Drafter(arguments.server, mounted(arguments.server, source))
+    there = {(row["id"], row["q"]) for row in map(json.loads, arguments.out.open(encoding="utf-8"))} if arguments.out.exists() else set()
+    questions = [one for one in both_wordings(source) if (one["id"], one["q"]) not in there]
+    with arguments.out.open("a", encoding="utf-8") as file:
+        for i, question in enumerate(questions, 1):
+            progress.say(f"question {i} of {len(questions)}")
+            row = drafter.row(question)
+            if row:
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                file.flush()
+    progress.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+// The numbers that a judge of drafts (model/judge.h) looks at, and its weights: "judge" of
+// memory.json.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace recollect::model {
+
+// The numbers that a draft is judged by, in the order of the weights. Words are those of
+// model/text/words.h, but for the blank one; idf of a set is the sum over its words. `around` and
+// what follows it speak of the block in which the draft stands for longest, as one run of words;
+// of equal ones, that of the largest weight.
+struct DraftFeature {
+  enum Index : size_t {
+    kFirst,     // ln p of the first token
+    kLikely,    // p of it
+    kRest,      // the sum of ln p of the other tokens and of the end
+    kMean,      // the mean of the same
+    kTokens,    // without the end
+    kEnded,     // 1 if it came to its end
+    kRefuses,   // 1 if it begins with JudgeConfig::refusal
+    kAgrees,    // Σ kLikely of the other drafts that have a word of idf > 3 in common with it
+    kOverlap,   // Σ kLikely · idf(words in common) / idf(its words) of the other drafts
+    kRun,       // the words of that run
+    kWeight,    // of the block
+    kAround,    // idf(words of the question up to 8 words before or after the run) / idf(question)
+    kAsked,     // idf(words of the question in the block) / idf(question)
+    kEchoes,    // idf(its words in the question) / idf(its words)
+    kDigits,    // has it a digit: 1 - Σ kLikely of the drafts that begin with one; else 0
+    kDocument,  // Σ weights of the blocks of that block's document
+    kCount
+  };
+};
+
+// score = Σ linear_i x_i + Σ_h out_h tanh(bias_h + Σ in_hi x_i) for the features x of a draft.
+struct JudgeConfig {
+  struct Unit {
+    double out = 0, bias = 0;
+    std::vector<double> in;  // by feature
+  };
+  int drafts = 0;        // the most of one answer; 0: there is no judge
+  int draft_tokens = 0;  // the most of each
+  std::string refusal;   // what the model was trained to say where documents do not answer
+  std::vector<double> linear;
+  std::vector<Unit> hidden;
+};
+
+}  // namespace recollect::model

@@ -1,0 +1,166 @@
+// Answers by drafts: what the judge chooses is said, and nothing else of an answer changes. The
+// golden judge prefers unlikely first tokens.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "model/judge.h"
+#include "model/text/tokenizer.h"
+#include "tests/engine/adapter_testing.h"
+
+namespace recollect::engine {
+namespace {
+
+constexpr int kTokens = 12;  // of an answer: three times as many as a draft has
+
+std::string Question(int i) { return SampleText(60, 100 + static_cast<uint64_t>(i)); }
+
+GenerateRequest AskBy(const std::string& question, bool drafts) {
+  GenerateRequest request;
+  request.session_options.mounts = {"d"};
+  request.prompt.messages = {{.role = ChatRole::kUser, .content = question}};
+  request.max_tokens = kTokens;
+  request.stop_repetition = false;
+  request.drafts = drafts;
+  request.with_retrievals = true;
+  return request;
+}
+
+// The same, and the log probabilities of its tokens and of the likeliest in their places.
+GenerateRequest Telling(GenerateRequest request, int64_t likeliest) {
+  request.logprobs = likeliest;
+  return request;
+}
+
+bool ReadsDocuments(const Generated& answer) {
+  return !answer.retrievals.empty() && answer.retrievals.front().nothing.value_or(1) < 0.5f;
+}
+
+std::vector<int32_t> From(const std::vector<int32_t>& tokens, int64_t begin) {
+  return {tokens.begin() + begin, tokens.end()};
+}
+
+// A draft as the judge sees it, from a greedy answer that was made to begin with `first`.
+model::Draft DraftOf(const Generated& greedy, TokenLogprob first, const model::JudgeConfig& judge) {
+  model::Draft draft{.tokens = {first.token}, .logprobs = {first.logprob}};
+  for (const ChosenLogprob& one : greedy.logprobs) {
+    if (std::ssize(draft.tokens) == judge.draft_tokens) return draft;
+    draft.logprobs.push_back(one.chosen.logprob);
+    if (std::ssize(draft.tokens) > std::ssize(greedy.tokens)) {
+      draft.ended = true;
+      return draft;
+    }
+    draft.tokens.push_back(one.chosen.token);
+  }
+  return draft;
+}
+
+TEST_P(AdapterTest, TheJudgeChoosesAmongGreedyAnswers) {
+  const auto model = AdapterModelForTest();
+  const auto engine = MakeWithDocument();
+  const model::Judge& judge = *model->judge();
+  int compared = 0, others = 0;
+  for (int i = 0; i < 8; ++i) {
+    const Generated greedy =
+        Generate(*engine, Telling(AskBy(Question(i), false), judge.config().drafts));
+    ASSERT_THAT(greedy.status, IsOk());
+    if (greedy.tokens.empty() || !ReadsDocuments(greedy)) continue;
+    // The drafts and the blocks, by requests of their own.
+    std::vector<std::vector<int32_t>> texts;
+    std::vector<model::ReadBlock> blocks;
+    for (const Hit& hit : greedy.retrievals.front().hits) {
+      if (hit.weight == 0) continue;
+      const std::string text = *engine->ReadText("d", hit.text_begin, hit.text_end);
+      texts.push_back(*model->tokenizer()->Encode(text));
+      blocks.push_back({{}, hit.weight, 0});
+    }
+    for (size_t b = 0; b < blocks.size(); ++b) blocks[b].tokens = texts[b];
+    std::vector<model::Draft> drafts;
+    std::vector<std::vector<int32_t>> answers;
+    for (const TokenLogprob& first : greedy.logprobs.front().top) {
+      if (model->config().Ends(first.token)) continue;
+      GenerateRequest request = Telling(AskBy(Question(i), false), 0);
+      request.generated = {first.token};
+      const Generated rest = Generate(*engine, request);
+      drafts.push_back(DraftOf(rest, first, judge.config()));
+      answers.push_back({first.token});
+      answers.back().insert(answers.back().end(), rest.tokens.begin(), rest.tokens.end());
+    }
+    const std::vector<double> scores =
+        judge.Scores(*model->tokenizer()->Encode(Question(i)), blocks, drafts);
+    const auto best = static_cast<size_t>(std::ranges::max_element(scores) - scores.begin());
+    EXPECT_EQ(Generate(*engine, AskBy(Question(i), true)).tokens, answers[best]) << i;
+    ++compared;
+    others += best > 0 ? 1 : 0;
+  }
+  EXPECT_GE(compared, 4);
+  EXPECT_GE(others, 2);
+}
+
+TEST_P(AdapterTest, AnAnswerByDraftsIsOneLikeAnyOther) {
+  const auto engine = MakeWithDocument();
+  for (int i = 0; i < 4; ++i) {
+    const GenerateRequest request = AskBy(Question(i), true);
+    const Generated answer = Generate(*engine, request);
+    ASSERT_THAT(answer.status, IsOk());
+    const Generated told = Generate(*engine, Telling(request, 2));
+    EXPECT_EQ(told.tokens, answer.tokens);
+    ASSERT_GE(told.logprobs.size(), answer.tokens.size());
+    for (size_t n = 0; n < answer.tokens.size(); ++n) {
+      EXPECT_EQ(told.logprobs[n].chosen.token, answer.tokens[n]);
+      EXPECT_EQ(told.logprobs[n].top.size(), 2u);
+    }
+    for (const int64_t said : {1, 3, 7}) {  // within the draft and after it
+      if (said >= std::ssize(answer.tokens)) continue;
+      GenerateRequest shorter = request, on = request;
+      shorter.max_tokens = said;
+      const std::vector<int32_t> beginning = Generate(*engine, shorter).tokens;
+      EXPECT_EQ(beginning, std::vector(answer.tokens.begin(), answer.tokens.begin() + said));
+      on.generated = beginning;
+      EXPECT_EQ(Generate(*engine, on).tokens, From(answer.tokens, said)) << "broken off";
+    }
+    EXPECT_EQ(Generate(*engine, request).usage.generated_tokens, std::ssize(answer.tokens));
+  }
+}
+
+TEST_P(AdapterTest, DraftsAreTheSameBesideOthersAndInTheNextTurn) {
+  const auto engine = MakeWithDocument(), fresh = MakeWithDocument();
+  std::vector<Generated> alone;
+  for (int i = 0; i < 6; ++i) alone.push_back(Generate(*engine, AskBy(Question(i), true)));
+  std::vector<std::shared_ptr<Collector>> collectors;
+  std::vector<std::shared_ptr<RequestHandle>> handles;
+  for (int i = 0; i < 6; ++i) {
+    collectors.push_back(std::make_shared<Collector>());
+    handles.push_back(engine->Generate(AskBy(Question(i), true), collectors.back()));
+  }
+  for (size_t i = 0; i < alone.size(); ++i)
+    EXPECT_EQ(collectors[i]->Wait().tokens, alone[i].tokens);
+  for (int i = 0; i < 6; ++i) {
+    GenerateRequest turn = AskBy(Question(i), true);
+    turn.prompt.messages.push_back({.role = ChatRole::kAssistant, .content = alone[i].text});
+    turn.prompt.messages.push_back({.role = ChatRole::kUser, .content = "And then?"});
+    EXPECT_EQ(Generate(*engine, turn).tokens, Generate(*fresh, turn).tokens);
+  }
+}
+
+TEST_P(AdapterTest, DraftsAreForGreedyConversationsThatReadDocuments) {
+  const auto engine = MakeWithDocument();
+  const auto same = [&](const auto& change) {
+    for (int i = 0; i < 3; ++i) {
+      GenerateRequest with = AskBy(Question(i), true), without = AskBy(Question(i), false);
+      change(with);
+      change(without);
+      EXPECT_EQ(Generate(*engine, with).tokens, Generate(*engine, without).tokens);
+    }
+  };
+  same([](GenerateRequest& request) { request.session_options.mounts.clear(); });
+  same([](GenerateRequest& request) { request.sampling.temperature = 1; });
+  same([](GenerateRequest& request) { request.sampling.dry_multiplier = 1; });
+  same([](GenerateRequest& request) { request.ignore_eos = true; });
+  same([](GenerateRequest& request) { request.prompt = {.text = "Who saw the whale?"}; });
+}
+
+}  // namespace
+}  // namespace recollect::engine

@@ -1,0 +1,54 @@
+// The judge of drafts, against the golden cases of its oracle, train/memory/judge.py.
+#include "model/judge.h"
+
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/support/tiny_model.h"
+
+namespace recollect::model {
+namespace {
+
+using nlohmann::json;
+
+JudgeConfig ConfigOf(const json& judge) {
+  JudgeConfig config;
+  config.drafts = judge["drafts"];
+  config.draft_tokens = judge["draft_tokens"];
+  config.refusal = judge["refusal"];
+  config.linear = judge["linear"].get<std::vector<double>>();
+  for (const json& unit : judge["hidden"]) {
+    const auto weights = unit.get<std::vector<double>>();
+    config.hidden.push_back({weights[0], weights[1], {weights.begin() + 2, weights.end()}});
+  }
+  return config;
+}
+
+TEST(JudgeTest, ScoresAreThoseOfTheOracle) {
+  const json golden = json::parse(ReadFile(SourceDir() + "/tests/model/judge_golden.json"));
+  const Words words = Words::Make(golden["texts"].get<std::vector<std::string>>());
+  const Judge judge(ConfigOf(golden["judge"]), words,
+                    golden["refusal"].get<std::vector<int32_t>>());
+  for (const json& one : golden["cases"]) {
+    std::vector<std::vector<int32_t>> texts;
+    std::vector<ReadBlock> blocks;
+    for (const json& block : one["blocks"]) texts.push_back(block[0].get<std::vector<int32_t>>());
+    for (size_t i = 0; i < texts.size(); ++i)
+      blocks.push_back({texts[i], one["blocks"][i][1], one["blocks"][i][2]});
+    std::vector<Draft> drafts;
+    for (const json& draft : one["drafts"]) {
+      drafts.push_back({draft[0].get<std::vector<int32_t>>(), draft[1].get<std::vector<float>>(),
+                        draft[2].get<bool>()});
+    }
+    const std::vector<double> scores =
+        judge.Scores(one["question"].get<std::vector<int32_t>>(), blocks, drafts);
+    ASSERT_EQ(scores.size(), one["scores"].size());
+    for (size_t k = 0; k < scores.size(); ++k)
+      EXPECT_NEAR(scores[k], one["scores"][k].get<double>(), 1e-4) << one.dump();
+  }
+}
+
+}  // namespace
+}  // namespace recollect::model

@@ -7,7 +7,7 @@ namespace {
 
 constexpr size_t kLeastBytes = 160;  // a refrain, or a row of dashes, is shorter
 
-constexpr size_t kSaidAgainBytes = 80;  // of a sentence; names and beginnings of rows are shorter
+constexpr size_t kSaidAgainBytes = 48;  // names and beginnings of sentences are shorter
 
 // Three times, but for what may stand between paragraphs of a sentence that is said three times.
 size_t Enough(size_t period) { return std::max(period * 11 / 4, kLeastBytes); }

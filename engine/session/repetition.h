@@ -23,7 +23,7 @@ class Repetition {
 
   // Where the answer's end is one piece again and again, about three times and over at least 160
   // bytes: the bytes of the answer up to the end of that piece's first time, which are whole
-  // characters. With documents also where its last 80 bytes stand in what precedes them: the bytes
+  // characters. With documents also where its last 48 bytes stand in what precedes them: the bytes
   // up to these. 0: it has not been found.
   int64_t begin() const { return begin_; }
 

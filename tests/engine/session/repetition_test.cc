@@ -41,14 +41,14 @@ TEST(RepetitionTest, OfDocumentsASentenceIsSaidOnce) {
   Repetition documents(true), nothing;
   for (Repetition* each : {&documents, &nothing}) {
     each->Push(said);
-    for (const char letter : sentence.substr(0, 79)) each->Push(std::string(1, letter));
+    for (const char letter : sentence.substr(0, 47)) each->Push(std::string(1, letter));
     EXPECT_EQ(each->begin(), 0);
-    each->Push(sentence.substr(79, 1));
+    each->Push(sentence.substr(47, 1));
   }
   EXPECT_EQ(documents.begin(), std::ssize(said));
   EXPECT_EQ(nothing.begin(), 0);
   Repetition row(true);
-  row.Push(std::string(159, '-'));
+  row.Push(std::string(95, '-'));
   EXPECT_EQ(row.begin(), 0);
 }
 

@@ -100,6 +100,7 @@ class Generation final : public Request {
       return absl::InternalError("no token can be sampled: every logit is NaN or -infinity");
     decoding_ = true;
     if (drafts_.has_value() && (drafts_->begun() || CanDraft())) return GoOnDrafting();
+    Clock();
     return TakeChoice();
   }
 
@@ -185,6 +186,7 @@ class Generation final : public Request {
     const Drafts::Draft draft = std::move(drafts_->Best(ReadBlocks()));
     drafts_.reset();
     ChooseTokens();
+    Clock();  // once: these tokens come together
     for (const ChosenLogprob& one : draft.told) {
       sampled_ = one.chosen.token;
       logprobs_ = one;
@@ -205,7 +207,6 @@ class Generation final : public Request {
 
   // Returns whether the answer ends with the token that was chosen.
   bool TakeChoice() {
-    Clock();
     if (request_.logprobs.has_value()) events_->OnLogprobs(logprobs_);
     if (model_.config().Ends(sampled_) && !request_.ignore_eos) {
       reason_ = FinishReason::kEos;

@@ -15,11 +15,14 @@ export function count(number) {
   return Math.round(number).toLocaleString("en");
 }
 
-/** What a stream was like: `waited` until its first text, `took` from there to its end, both in ms. */
+/**
+ * What a stream was like: `waited` until its first text, `took` from there to its end, both in ms. Tokens that came
+ * together, as those of a draft, have no speed.
+ */
 export function speed(usage, waited, took) {
   const tokens = usage?.completion_tokens ?? 0;
   const facts = [counted(tokens, "token")];
-  if (tokens > 1 && took > 0) facts.push(`${count((1000 * (tokens - 1)) / took)} tokens/s`);
+  if (tokens > 1 && took > 10) facts.push(`${count((1000 * (tokens - 1)) / took)} tokens/s`);
   if (waited > 0) facts.push(`first text after ${count(waited)} ms`);
   return facts.join(" · ");
 }

@@ -190,6 +190,13 @@ absl::StatusOr<Host> CreateHost(const HostOptions& options) {
                    ChooseModel(options.model, directory ? host.data_dir : ""));
   ASSIGN_OR_RETURN(const std::string model_path, FindModel(chosen));
   host.model_name = NameOf(model_path);
+  const CatalogModel* const known = FindInCatalog(host.model_name);
+  if (known != nullptr && HasOlderMemory(*known, model_path)) {
+    LogWarning(
+        "{}: its memory.json is of another release; `recollect model add {}` brings that of "
+        "this one",
+        model_path, host.model_name);
+  }
 
   RETURN_IF_ERROR(KeepMemoryReserve(NeededBytes(model_path, options.dtype)));
   ASSIGN_OR_RETURN(engine::LoadedModel model,

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/io/file.h"
 
 namespace recollect::cli {
 namespace {
@@ -128,6 +129,16 @@ std::string FindShipped(const std::string& name) {
 const CatalogModel* FindInCatalog(const std::string& name) {
   const auto* const found = std::ranges::find(kCatalog, name, &CatalogModel::name);
   return found == std::end(kCatalog) ? nullptr : found;
+}
+
+bool HasOlderMemory(const CatalogModel& known, const std::string& folder) {
+  const fs::path shipped = FindShipped(known.adapter), there = folder;
+  constexpr char kTensors[] = "memory.safetensors", kDescription[] = "memory.json";
+  const absl::StatusOr<std::string> ours = ReadWholeFile((shipped / kDescription).string());
+  const absl::StatusOr<std::string> theirs = ReadWholeFile((there / kDescription).string());
+  std::error_code failed;
+  return !shipped.empty() && ours.ok() && theirs.ok() && *ours != *theirs &&
+         fs::file_size(shipped / kTensors, failed) == fs::file_size(there / kTensors, failed);
 }
 
 }  // namespace recollect::cli

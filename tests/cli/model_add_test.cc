@@ -11,6 +11,7 @@ namespace {
 
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class ModelAddTest : public ChatCliTest {
  protected:
@@ -47,10 +48,16 @@ TEST_F(ModelAddTest, AddingAModelAgainBringsWhatThisReleaseKnowsOfItsMemory) {
   std::filesystem::create_directories(folder);
   std::filesystem::copy(shipped / "memory.safetensors", folder);
   WriteFile((folder / "memory.json").string(), "{}");
+  std::filesystem::copy(Path("tiny.gguf"), folder);
+  const auto told = [&] {
+    return WithModels({"model", "--model", "smollm2", "--data-dir", ":memory:"}).err;
+  };
+  EXPECT_THAT(told(), HasSubstr("`recollect model add smollm2` brings that of this one"));
   const ProcessResult again = WithModels({"model", "add", "smollm2"});
   EXPECT_EQ(again.exit_code, 0) << again.err;
   EXPECT_THAT(again.out, HasSubstr("is there"));
   EXPECT_THAT(ReadFile((folder / "memory.json").string()), HasSubstr("score_shares"));
+  EXPECT_THAT(told(), Not(HasSubstr("of another release")));
   // Another memory is the user's own.
   WriteFile((folder / "memory.safetensors").string(), "mine");
   WriteFile((folder / "memory.json").string(), "{}");

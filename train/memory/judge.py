@@ -203,7 +203,8 @@ def report(questions, z, price):
           f"(+{(right & ~before)[has].sum()} -{(before & ~right)[has].sum()}), one of the drafts "
           f"{np.mean([questions.right[questions.drafts(i)].any() for i in np.flatnonzero(has)]):.3f}; refused {refused:.3f}, "
           f"{refuses[greedy][has].mean():.3f}")
-    print(f"{(~has).sum()} without an answer: refused {refuses[best][~has].mean():.3f}, first drafts {refuses[greedy][~has].mean():.3f}")
+    if not has.all():
+        print(f"{(~has).sum()} without an answer: refused {refuses[best][~has].mean():.3f}, first drafts {refuses[greedy][~has].mean():.3f}")
 
 
 def train(arguments):

@@ -128,17 +128,24 @@ absl::Status Database::Write(const Batch& batch, absl::string_view what, Durabil
   return Guarded(what, [&]() -> absl::Status {
     if (*failed_) RETURN_IF_ERROR(Annotate(Reopen(), what));
     rocksdb::Status status;
+    bool read_only = false;
     {
       const Gate::Inside inside(gate_);
       RETURN_IF_ERROR(Annotate(CheckOpen(), what));
+      // Since the call began another thread may have failed to open it again, but to read.
+      read_only = lock_ != nullptr && *failed_;
       RETURN_IF_ERROR(Annotate(CheckRoom(batch.bytes(), batch.uses_reserve()), what));
       rocksdb::WriteBatch changes(static_cast<size_t>(batch.bytes()));
       RETURN_IF_ERROR(FromRocks(Translate(batch, &changes), what));
       rocksdb::WriteOptions options;
       options.sync = durability == Durability::kSynced && options_.sync_commits;
       options.disableWAL = durability == Durability::kNone;
-      status = db_->Write(options, &changes);
+      if (!read_only) status = db_->Write(options, &changes);
       if (!status.ok()) *failed_ = true;
+    }
+    if (read_only) {
+      RETURN_IF_ERROR(Annotate(Reopen(), what));
+      return Write(batch, what, durability);
     }
     if (status.ok()) return absl::OkStatus();
     // What was logged but not synced is found when the database is opened again: then it is done.

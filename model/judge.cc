@@ -1,6 +1,7 @@
 #include "model/judge.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <set>
@@ -17,29 +18,41 @@ constexpr float kTellingIdf = 3;  // of words that say what an answer is about
 // Distinct words without the blank one. Ordered, so that sums have one order.
 using WordSet = std::set<int32_t>;
 
-class Idf {
+// Words of tokens, and what they weigh.
+class Vocabulary {
  public:
-  explicit Idf(const Words& words) : words_(words) {}
+  explicit Vocabulary(const Words& words) : words_(words) {}
 
+  std::vector<int32_t> Of(std::span<const int32_t> tokens) const {
+    std::vector<int32_t> words;
+    words.reserve(tokens.size());
+    for (const int32_t token : tokens) words.push_back(words_.word(token));
+    return words;
+  }
   WordSet Distinct(std::span<const int32_t> words) const {
     WordSet distinct(words.begin(), words.end());
     std::erase_if(distinct, [this](int32_t word) { return words_.text(word).empty(); });
     return distinct;
   }
-  double Of(const WordSet& set) const {
+  double Idf(const WordSet& set) const {
     double sum = 0;
     for (const int32_t word : set) sum += static_cast<double>(words_.idf(word));
     return sum;
   }
-  double Shared(const WordSet& a, const WordSet& b) const {
+  double SharedIdf(const WordSet& a, const WordSet& b) const {
     double sum = 0;
     for (const int32_t word : a)
       if (b.contains(word)) sum += static_cast<double>(words_.idf(word));
     return sum;
   }
-  bool SharesTelling(const WordSet& a, const WordSet& b) const {
+  bool ShareTelling(const WordSet& a, const WordSet& b) const {
     return std::ranges::any_of(
         a, [&](int32_t word) { return words_.idf(word) > kTellingIdf && b.contains(word); });
+  }
+  bool HasDigit(int32_t word) const {
+    return std::ranges::any_of(words_.text(word), [](char c) {
+      return absl::ascii_isdigit(static_cast<unsigned char>(c));
+    });
   }
 
  private:
@@ -68,25 +81,25 @@ Run LongestRun(std::span<const int32_t> draft, std::span<const int32_t> block) {
   return best;
 }
 
-// A draft and a block as the features look at them.
-struct DraftWords {
+// A text as the features look at it.
+struct TextWords {
+  TextWords(const Vocabulary& vocabulary, std::span<const int32_t> tokens)
+      : words(vocabulary.Of(tokens)),
+        distinct(vocabulary.Distinct(words)),
+        idf(vocabulary.Idf(distinct)) {}
+
   std::vector<int32_t> words;
   WordSet distinct;
-  double idf = 0, likely = 0;
-};
-struct BlockWords {
-  std::vector<int32_t> words;
-  WordSet distinct;
+  double idf;
 };
 
-Run LongestRun(const DraftWords& draft, std::span<const BlockWords> words,
+Run LongestRun(const TextWords& draft, std::span<const TextWords> read,
                std::span<const ReadBlock> blocks) {
   Run best;
   for (size_t i = 0; i < blocks.size(); ++i) {
-    Run run = LongestRun(draft.words, words[i].words);
+    Run run = LongestRun(draft.words, read[i].words);
     run.block = i;
-    const bool first = i == 0;
-    if (first ||
+    if (i == 0 ||
         std::pair(run.words, blocks[i].weight) > std::pair(best.words, blocks[best.block].weight))
       best = run;
   }
@@ -113,80 +126,79 @@ double WeightOfDocument(std::span<const ReadBlock> blocks, int64_t document) {
   return sum;
 }
 
-}  // namespace
+using F = DraftFeature;
+using Features = std::array<double, F::kCount>;
 
-Judge::Judge(JudgeConfig config, const Words& words, std::span<const int32_t> refusal)
-    : config_(std::move(config)), words_(words), refusal_(WordsOf(refusal)) {}
+double Likely(const Draft& draft) { return std::exp(static_cast<double>(draft.logprobs.front())); }
 
-std::vector<int32_t> Judge::WordsOf(std::span<const int32_t> tokens) const {
-  std::vector<int32_t> words;
-  words.reserve(tokens.size());
-  for (const int32_t token : tokens) words.push_back(words_.word(token));
-  return words;
+void AddProbabilities(const Draft& draft, Features& x) {
+  const std::span<const float> rest = std::span(draft.logprobs).subspan(1);
+  x[F::kFirst] = static_cast<double>(draft.logprobs.front());
+  x[F::kLikely] = Likely(draft);
+  x[F::kRest] = std::accumulate(rest.begin(), rest.end(), 0.0);
+  x[F::kMean] = Share(x[F::kRest], static_cast<double>(rest.size()));
+  x[F::kTokens] = static_cast<double>(draft.tokens.size());
+  x[F::kEnded] = draft.ended ? 1 : 0;
 }
 
-bool Judge::HasDigit(int32_t word) const {
-  return std::ranges::any_of(
-      words_.text(word), [](char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); });
-}
-
-std::vector<Judge::Features> Judge::FeaturesOf(std::span<const int32_t> question,
-                                               std::span<const ReadBlock> blocks,
-                                               std::span<const Draft> drafts) const {
-  using F = DraftFeature;
-  const Idf idf(words_);
-  const WordSet asked = idf.Distinct(WordsOf(question));
-  const double idf_asked = idf.Of(asked);
-  std::vector<BlockWords> read;
-  for (const ReadBlock& block : blocks) {
-    read.push_back({WordsOf(block.tokens), {}});
-    read.back().distinct = idf.Distinct(read.back().words);
+// What draft k has in common with the others.
+void AddOthers(const Vocabulary& vocabulary, std::span<const Draft> drafts,
+               std::span<const TextWords> said, size_t k, Features& x) {
+  const TextWords& own = said[k];
+  for (size_t j = 0; j < drafts.size(); ++j) {
+    if (j == k) continue;
+    const double likely = Likely(drafts[j]);
+    if (vocabulary.ShareTelling(own.distinct, said[j].distinct)) x[F::kAgrees] += likely;
+    x[F::kOverlap] += likely * Share(vocabulary.SharedIdf(own.distinct, said[j].distinct), own.idf);
   }
-  std::vector<DraftWords> said;
+}
+
+void AddBlock(const Vocabulary& vocabulary, const TextWords& asked, const TextWords& own,
+              std::span<const TextWords> read, std::span<const ReadBlock> blocks, Features& x) {
+  const Run run = LongestRun(own, read, blocks);
+  const TextWords& block = read[run.block];
+  x[F::kRun] = static_cast<double>(run.words);
+  x[F::kWeight] = static_cast<double>(blocks[run.block].weight);
+  x[F::kAround] = Share(vocabulary.SharedIdf(asked.distinct, Around(run, block.words)), asked.idf);
+  x[F::kAsked] = Share(vocabulary.SharedIdf(asked.distinct, block.distinct), asked.idf);
+  x[F::kDocument] = WeightOfDocument(blocks, blocks[run.block].document);
+}
+
+bool BeginsWith(std::span<const int32_t> words, std::span<const int32_t> beginning) {
+  return words.size() >= beginning.size() &&
+         std::equal(beginning.begin(), beginning.end(), words.begin());
+}
+
+std::vector<Features> FeaturesOf(const Vocabulary& vocabulary, std::span<const int32_t> refusal,
+                                 std::span<const int32_t> question,
+                                 std::span<const ReadBlock> blocks, std::span<const Draft> drafts) {
+  const TextWords asked(vocabulary, question);
+  std::vector<TextWords> read, said;
+  for (const ReadBlock& block : blocks) read.emplace_back(vocabulary, block.tokens);
   double likely_digits = 0;
   for (const Draft& draft : drafts) {
-    DraftWords words{WordsOf(draft.tokens), {}};
-    words.distinct = idf.Distinct(words.words);
-    words.idf = idf.Of(words.distinct);
-    words.likely = std::exp(static_cast<double>(draft.logprobs.front()));
-    if (HasDigit(words.words.front())) likely_digits += words.likely;
-    said.push_back(std::move(words));
+    said.emplace_back(vocabulary, draft.tokens);
+    if (vocabulary.HasDigit(said.back().words.front())) likely_digits += Likely(draft);
   }
+  const auto has_digit = [&](int32_t word) { return vocabulary.HasDigit(word); };
   std::vector<Features> all(drafts.size());
   for (size_t k = 0; k < drafts.size(); ++k) {
-    const Draft& draft = drafts[k];
-    const DraftWords& own = said[k];
+    const TextWords& own = said[k];
     Features& x = all[k];
-    const std::span<const float> rest = std::span(draft.logprobs).subspan(1);
-    x[F::kFirst] = static_cast<double>(draft.logprobs.front());
-    x[F::kLikely] = own.likely;
-    x[F::kRest] = std::accumulate(rest.begin(), rest.end(), 0.0);
-    x[F::kMean] = Share(x[F::kRest], static_cast<double>(rest.size()));
-    x[F::kTokens] = static_cast<double>(draft.tokens.size());
-    x[F::kEnded] = draft.ended ? 1 : 0;
-    x[F::kRefuses] = own.words.size() >= refusal_.size() &&
-                             std::equal(refusal_.begin(), refusal_.end(), own.words.begin())
-                         ? 1
-                         : 0;
-    for (size_t j = 0; j < drafts.size(); ++j) {
-      if (j == k) continue;
-      if (idf.SharesTelling(own.distinct, said[j].distinct)) x[F::kAgrees] += said[j].likely;
-      x[F::kOverlap] += said[j].likely * Share(idf.Shared(own.distinct, said[j].distinct), own.idf);
-    }
-    const Run run = LongestRun(own, read, blocks);
-    const BlockWords& block = read[run.block];
-    x[F::kRun] = static_cast<double>(run.words);
-    x[F::kWeight] = static_cast<double>(blocks[run.block].weight);
-    x[F::kAround] = Share(idf.Shared(asked, Around(run, block.words)), idf_asked);
-    x[F::kAsked] = Share(idf.Shared(asked, block.distinct), idf_asked);
-    x[F::kEchoes] = Share(idf.Shared(own.distinct, asked), own.idf);
-    x[F::kDigits] = std::ranges::any_of(own.words, [this](int32_t word) { return HasDigit(word); })
-                        ? 1 - likely_digits
-                        : 0;
-    x[F::kDocument] = WeightOfDocument(blocks, blocks[run.block].document);
+    AddProbabilities(drafts[k], x);
+    AddOthers(vocabulary, drafts, said, k, x);
+    AddBlock(vocabulary, asked, own, read, blocks, x);
+    x[F::kRefuses] = BeginsWith(own.words, refusal) ? 1 : 0;
+    x[F::kEchoes] = Share(vocabulary.SharedIdf(own.distinct, asked.distinct), own.idf);
+    x[F::kDigits] = std::ranges::any_of(own.words, has_digit) ? 1 - likely_digits : 0;
   }
   return all;
 }
+
+}  // namespace
+
+Judge::Judge(JudgeConfig config, const Words& words, std::span<const int32_t> refusal)
+    : config_(std::move(config)), words_(words), refusal_(Vocabulary(words).Of(refusal)) {}
 
 std::vector<double> Judge::Scores(std::span<const int32_t> question,
                                   std::span<const ReadBlock> blocks,
@@ -195,7 +207,7 @@ std::vector<double> Judge::Scores(std::span<const int32_t> question,
     return std::inner_product(weights.begin(), weights.end(), x.begin(), 0.0);
   };
   std::vector<double> scores;
-  for (const Features& x : FeaturesOf(question, blocks, drafts)) {
+  for (const Features& x : FeaturesOf(Vocabulary(words_), refusal_, question, blocks, drafts)) {
     double score = dot(config_.linear, x);
     for (const JudgeConfig::Unit& unit : config_.hidden)
       score += unit.out * std::tanh(unit.bias + dot(unit.in, x));

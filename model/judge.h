@@ -3,8 +3,6 @@
 // train/memory/judge.py, which is its oracle.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -41,13 +39,6 @@ class Judge {
                              std::span<const Draft> drafts) const;
 
  private:
-  using Features = std::array<double, DraftFeature::kCount>;
-  std::vector<Features> FeaturesOf(std::span<const int32_t> question,
-                                   std::span<const ReadBlock> blocks,
-                                   std::span<const Draft> drafts) const;
-  std::vector<int32_t> WordsOf(std::span<const int32_t> tokens) const;
-  bool HasDigit(int32_t word) const;
-
   const JudgeConfig config_;
   const Words& words_;
   const std::vector<int32_t> refusal_;  // its words

@@ -76,6 +76,7 @@ class WorkFolder {
 // its exit status.
 absl::Status RunProgram(const std::vector<std::string>& arguments) {
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   posix_spawn_file_actions_t files;
@@ -205,11 +206,6 @@ absl::StatusOr<std::vector<fs::path>> Bring(const ModelAddOptions& options,
   return std::vector{file};
 }
 
-bool SameBytes(const fs::path& a, const fs::path& b) {
-  const absl::StatusOr<std::string> first = ReadWholeFile(a), second = ReadWholeFile(b);
-  return first.ok() && second.ok() && *first == *second;
-}
-
 // Puts the memory adapter that comes with the program into the model's folder: memory.json last,
 // which says that it is there. Returns whether there is one.
 absl::StatusOr<bool> AddAdapter(const CatalogModel* known, const fs::path& folder) {
@@ -218,11 +214,9 @@ absl::StatusOr<bool> AddAdapter(const CatalogModel* known, const fs::path& folde
   if (adapter.empty()) return false;
   std::vector<const char*> names = {"memory.safetensors", "memory.json"};
   if (fs::exists(folder / "memory.json", failed)) {
-    // Of the same tensors, this release may know better how to ask (score_shares).
+    // Of the same tensors, this release may know better how to ask (score_shares, judge).
+    if (!HasOlderMemory(*known, folder.string())) return true;
     names = {"memory.json"};
-    if (!SameBytes(adapter / "memory.safetensors", folder / "memory.safetensors") ||
-        SameBytes(adapter / "memory.json", folder / "memory.json"))
-      return true;
   }
   for (const char* name : names) {
     const fs::path partial = folder / absl::StrCat(".", name);

@@ -132,13 +132,13 @@ const CatalogModel* FindInCatalog(const std::string& name) {
 }
 
 bool HasOlderMemory(const CatalogModel& known, const std::string& folder) {
-  const fs::path shipped = FindShipped(known.adapter), there = folder;
-  constexpr char kTensors[] = "memory.safetensors", kDescription[] = "memory.json";
-  const absl::StatusOr<std::string> ours = ReadWholeFile((shipped / kDescription).string());
-  const absl::StatusOr<std::string> theirs = ReadWholeFile((there / kDescription).string());
-  std::error_code failed;
-  return !shipped.empty() && ours.ok() && theirs.ok() && *ours != *theirs &&
-         fs::file_size(shipped / kTensors, failed) == fs::file_size(there / kTensors, failed);
+  const fs::path shipped = FindShipped(known.adapter);
+  const auto differs = [&](const char* name) {
+    const absl::StatusOr<std::string> ours = ReadWholeFile((shipped / name).string());
+    const absl::StatusOr<std::string> theirs = ReadWholeFile((fs::path(folder) / name).string());
+    return !ours.ok() || !theirs.ok() || *ours != *theirs;
+  };
+  return !shipped.empty() && differs("memory.json") && !differs("memory.safetensors");
 }
 
 }  // namespace recollect::cli

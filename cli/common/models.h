@@ -46,8 +46,8 @@ std::string FindShipped(const std::string& name);
 // Returns null if the catalog has no model of that name.
 const CatalogModel* FindInCatalog(const std::string& name);
 
-// Whether the model in `folder` has the tensors of the memory that comes with this program, as far
-// as their size tells, and another memory.json: `recollect model add` brings this program's.
+// Whether the model in `folder` has the tensors of the memory that comes with this program, and
+// another memory.json: `recollect model add` brings this program's.
 bool HasOlderMemory(const CatalogModel& known, const std::string& folder);
 
 }  // namespace recollect::cli

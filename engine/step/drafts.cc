@@ -1,40 +1,45 @@
 #include "engine/step/drafts.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace recollect::engine {
 namespace {
 
 constexpr float kMostBelowFirst = 6;  // in nats; training has no others
 
+model::Draft Judged(const Drafts::Draft& draft) {
+  model::Draft judged{.tokens = {}, .logprobs = {}, .ended = draft.ended};
+  for (const ChosenLogprob& one : draft.chosen) {
+    judged.tokens.push_back(one.chosen.token);
+    judged.logprobs.push_back(one.chosen.logprob);
+  }
+  if (draft.ended) judged.tokens.pop_back();
+  return judged;
+}
+
 }  // namespace
 
-Drafts::Next Drafts::Begin(const ChosenLogprob& first, std::span<const TokenLogprob> likeliest) {
+Drafts::Next Drafts::Begin(std::span<const TokenLogprob> likeliest,
+                           const std::vector<TokenLogprob>& top) {
   for (const TokenLogprob& token : likeliest) {
     if (token.logprob < likeliest.front().logprob - kMostBelowFirst) break;
-    Draft draft;
-    draft.tokens = {token.token};
-    draft.logprobs = {token.logprob};
-    draft.told = {{token, first.top}};
-    drafts_.push_back(std::move(draft));
+    drafts_.push_back({.chosen = {{token, top}}});
   }
-  return {drafts_.front().tokens.front(), true};
+  return {likeliest.front().token, true};
 }
 
 std::optional<Drafts::Next> Drafts::Add(const ChosenLogprob& chosen, bool ends) {
   Draft& draft = drafts_[running_];
-  draft.logprobs.push_back(chosen.chosen.logprob);
-  draft.told.push_back(chosen);
+  draft.chosen.push_back(chosen);
   draft.ended = ends;
-  if (!ends) draft.tokens.push_back(chosen.chosen.token);
-  if (!ends && std::ssize(draft.tokens) < tokens()) return Next{draft.tokens.back()};
+  if (!ends && std::ssize(draft.chosen) < tokens()) return Next{chosen.chosen.token};
   if (++running_ == drafts_.size()) return std::nullopt;
-  return Next{drafts_[running_].tokens.front(), true};
+  return Next{drafts_[running_].chosen.front().chosen.token, true};
 }
 
 Drafts::Draft& Drafts::Best(std::span<const model::ReadBlock> blocks) {
-  const std::vector<model::Draft> judged(drafts_.begin(), drafts_.end());
+  std::vector<model::Draft> judged;
+  for (const Draft& draft : drafts_) judged.push_back(Judged(draft));
   const std::vector<double> scores = judge_.Scores(question_, blocks, judged);
   return drafts_[static_cast<size_t>(std::ranges::max_element(scores) - scores.begin())];
 }

@@ -2,7 +2,8 @@
 // the prompt's end, one after the other. The judge of the memory adapter chooses one, with which
 // the answer goes on (docs/decisions/0076-a-judge-of-drafts.md).
 //
-//   for (auto next = drafts.Begin(likeliest); next.has_value(); next = drafts.Add(chosen, ends))
+//   std::optional<Drafts::Next> next = drafts.Begin(likeliest, top);
+//   for (; next.has_value(); next = drafts.Add(chosen, ends))
 //     run next->token, after rewinding to the prompt's end if it begins a draft
 //   drafts.Best(blocks)
 #pragma once
@@ -25,8 +26,9 @@ class Drafts {
     int32_t token = -1;
     bool begins = false;  // a draft
   };
-  struct Draft : model::Draft {
-    std::vector<ChosenLogprob> told;  // of its log probabilities
+  struct Draft {
+    std::vector<ChosenLogprob> chosen;  // the tokens in order, and the end if it has one
+    bool ended = false;
   };
 
   // `question`: the tokens of the user's last message. The judge must outlive this.
@@ -38,9 +40,9 @@ class Drafts {
   int64_t tokens() const { return judge_.config().draft_tokens; }  // the most of a draft
 
   bool begun() const { return !drafts_.empty(); }
-  // Begins the drafts. `first` is of the prompt's end, its choice the first of its likeliest
-  // tokens; none of these may end the answer. A token's draft is `told` the same of the place.
-  Next Begin(const ChosenLogprob& first, std::span<const TokenLogprob> likeliest);
+  // Begins a draft with each of the tokens that are likeliest at the prompt's end, none of which
+  // may end the answer. `top`: ChosenLogprob::top there, which is the same for all of them.
+  Next Begin(std::span<const TokenLogprob> likeliest, const std::vector<TokenLogprob>& top);
   // Goes on after the token that has run. `ends`: with `chosen` the draft comes to its end.
   std::optional<Next> Add(const ChosenLogprob& chosen, bool ends);
   // The draft with the best score. REQUIRES: Add has returned nothing.

@@ -99,7 +99,8 @@ class Generation final : public Request {
     if (sampled_ < 0)
       return absl::InternalError("no token can be sampled: every logit is NaN or -infinity");
     decoding_ = true;
-    if (drafts_.has_value() && (drafts_->begun() || CanDraft())) return GoOnDrafting();
+    if (drafts_.has_value() && !drafts_->begun() && !CanDraft()) EndDrafts();
+    if (drafts_.has_value()) return GoOnDrafting();
     Clock();
     return TakeChoice();
   }
@@ -140,14 +141,14 @@ class Generation final : public Request {
 
   // Called at the prompt's end. Without documents that are read there is nothing to judge by.
   bool CanDraft() {
-    const bool can = !ReadBlocks().empty() && !model_.config().Ends(sampled_) &&
-                     session->CheckLimit(drafts_->tokens() + 1).ok() &&
-                     session->Rewind(session->positions());
-    if (!can) {
-      drafts_.reset();
-      ChooseTokens();
-    }
-    return can;
+    return !ReadBlocks().empty() && !model_.config().Ends(sampled_) &&
+           session->CheckLimit(drafts_->tokens() + 1).ok() &&
+           session->Rewind(session->positions());  // whether anything can be taken back
+  }
+
+  void EndDrafts() {
+    drafts_.reset();
+    ChooseTokens();
   }
 
   std::vector<model::ReadBlock> ReadBlocks() const {
@@ -170,7 +171,7 @@ class Generation final : public Request {
       prompt_end_ = session->positions();
       std::erase_if(likeliest_,
                     [this](const TokenLogprob& one) { return model_.config().Ends(one.token); });
-      next = drafts_->Begin(logprobs_, likeliest_);
+      next = drafts_->Begin(likeliest_, logprobs_.top);
     }
     if (!next.has_value() || next->begins) {
       if (!session->Rewind(prompt_end_)) return absl::InternalError("a draft cannot be taken back");
@@ -184,19 +185,19 @@ class Generation final : public Request {
   // not run if it is the whole answer.
   bool TakeDraft() {
     const Drafts::Draft draft = std::move(drafts_->Best(ReadBlocks()));
-    drafts_.reset();
-    ChooseTokens();
+    EndDrafts();
     Clock();  // once: these tokens come together
-    for (const ChosenLogprob& one : draft.told) {
-      sampled_ = one.chosen.token;
-      logprobs_ = one;
-      if (!TakeChoice()) continue;
-      session->carry.reset();
-      return true;
+    std::vector<int32_t> tokens;
+    bool whole = false;
+    for (size_t i = 0; i < draft.chosen.size() && !whole; ++i) {
+      logprobs_ = draft.chosen[i];
+      sampled_ = logprobs_.chosen.token;
+      tokens.push_back(sampled_);
+      whole = TakeChoice();
     }
     session->carry.reset();
-    Run(draft.tokens);
-    return false;
+    if (!whole) Run(std::move(tokens));
+    return whole;
   }
 
   void Run(std::vector<int32_t> tokens) {

@@ -9,9 +9,9 @@
 namespace recollect::model {
 
 // The numbers that a draft is judged by, in the order of the weights. Words are those of
-// model/text/words.h, but for the blank one; idf of a set is the sum over its words. `around` and
-// what follows it speak of the block in which the draft stands for longest, as one run of words;
-// of equal ones, that of the largest weight.
+// model/text/words.h, but for the blank one; idf of a set is the sum over its words. "The run" is
+// the longest that the draft has in common with a block, and "the block" the one that has it; of
+// equal ones, that of the largest weight.
 struct DraftFeature {
   enum Index : size_t {
     kFirst,     // ln p of the first token
@@ -23,13 +23,13 @@ struct DraftFeature {
     kRefuses,   // 1 if it begins with JudgeConfig::refusal
     kAgrees,    // Σ kLikely of the other drafts that have a word of idf > 3 in common with it
     kOverlap,   // Σ kLikely · idf(words in common) / idf(its words) of the other drafts
-    kRun,       // the words of that run
+    kRun,       // the words of the run
     kWeight,    // of the block
-    kAround,    // idf(words of the question up to 8 words before or after the run) / idf(question)
-    kAsked,     // idf(words of the question in the block) / idf(question)
+    kAround,    // idf(the question's words up to 8 before or after the run) / idf(question)
+    kAsked,     // idf(the question's words in the block) / idf(question)
     kEchoes,    // idf(its words in the question) / idf(its words)
     kDigits,    // has it a digit: 1 - Σ kLikely of the drafts that begin with one; else 0
-    kDocument,  // Σ weights of the blocks of that block's document
+    kDocument,  // Σ weights of the blocks of the block's document
     kCount
   };
 };

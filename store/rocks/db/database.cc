@@ -132,21 +132,18 @@ absl::Status Database::Write(const Batch& batch, absl::string_view what, Durabil
     {
       const Gate::Inside inside(gate_);
       RETURN_IF_ERROR(Annotate(CheckOpen(), what));
-      // Since the call began another thread may have failed to open it again, but to read.
-      read_only = lock_ != nullptr && *failed_;
       RETURN_IF_ERROR(Annotate(CheckRoom(batch.bytes(), batch.uses_reserve()), what));
       rocksdb::WriteBatch changes(static_cast<size_t>(batch.bytes()));
       RETURN_IF_ERROR(FromRocks(Translate(batch, &changes), what));
       rocksdb::WriteOptions options;
       options.sync = durability == Durability::kSynced && options_.sync_commits;
       options.disableWAL = durability == Durability::kNone;
+      // Another thread may have failed to open it again since the call began, except to read.
+      read_only = lock_ != nullptr && *failed_;
       if (!read_only) status = db_->Write(options, &changes);
       if (!status.ok()) *failed_ = true;
     }
-    if (read_only) {
-      RETURN_IF_ERROR(Annotate(Reopen(), what));
-      return Write(batch, what, durability);
-    }
+    if (read_only) return Write(batch, what, durability);  // opens it again first
     if (status.ok()) return absl::OkStatus();
     // What was logged but not synced is found when the database is opened again: then it is done.
     if (durability == Durability::kNone) return FromRocks(status, what);

@@ -84,8 +84,7 @@ TEST(SchedulingTest, StepsComeWithinASliceOfAnIngest) {
   auto engine = MakeEngine(options);
   const std::string turns = TurnsBesideAStream(*engine, SampleTokens(3 * 100 * 63, 1));
   EXPECT_EQ(std::ranges::count(turns, 'i'), 3);
-  // A slice has hundreds of items, each about as long as a step of the tiny model.
-  EXPECT_GT(std::ranges::count(turns, 'p'), 10) << turns;
+  // How often a slice rests depends on how long the machine takes for steps.
   EXPECT_THAT(turns, HasSubstr("pst")) << turns;
 }
 

@@ -19,22 +19,26 @@ model::Draft Judged(const Drafts::Draft& draft) {
 
 }  // namespace
 
-Drafts::Next Drafts::Begin(std::span<const TokenLogprob> likeliest,
-                           const std::vector<TokenLogprob>& top) {
+void Drafts::Begin(std::span<const TokenLogprob> likeliest, const std::vector<TokenLogprob>& top) {
   for (const TokenLogprob& token : likeliest) {
     if (token.logprob < likeliest.front().logprob - kMostBelowFirst) break;
     drafts_.push_back({.chosen = {{token, top}}});
   }
-  return {likeliest.front().token, true};
 }
 
-std::optional<Drafts::Next> Drafts::Add(const ChosenLogprob& chosen, bool ends) {
-  Draft& draft = drafts_[running_];
-  draft.chosen.push_back(chosen);
-  draft.ended = ends;
-  if (!ends && std::ssize(draft.chosen) < tokens()) return Next{chosen.chosen.token};
-  if (++running_ == drafts_.size()) return std::nullopt;
-  return Next{drafts_[running_].chosen.front().chosen.token, true};
+std::vector<Session::BranchRow> Drafts::NextRows() const {
+  std::vector<Session::BranchRow> rows;
+  for (size_t i = 0; i < drafts_.size(); ++i) {
+    const Draft& draft = drafts_[i];
+    if (!draft.ended && std::ssize(draft.chosen) < tokens())
+      rows.push_back({i, draft.chosen.back().chosen.token});
+  }
+  return rows;
+}
+
+void Drafts::Add(size_t draft, ChosenLogprob chosen, bool ends) {
+  drafts_[draft].chosen.push_back(std::move(chosen));
+  drafts_[draft].ended = ends;
 }
 
 Drafts::Draft& Drafts::Best(std::span<const model::ReadBlock> blocks) {

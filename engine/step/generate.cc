@@ -66,6 +66,10 @@ class Generation final : public Request {
 
   absl::Status Plan(int64_t limit) override {
     if (!started_) RETURN_IF_ERROR(Start());
+    if (drafting()) {
+      session->PlanBranches(draft_rows_, piece);
+      return absl::OkStatus();
+    }
     const bool samples = request_.max_tokens > 0 && !complete_;
     session->Plan(input_, limit, samples ? HeadRows::kLast : HeadRows::kNone, piece);
     piece.sampling = SettingsOf(request_.sampling, usage_.generated_tokens);
@@ -77,6 +81,7 @@ class Generation final : public Request {
   }
 
   absl::StatusOr<bool> PieceDone() override {
+    if (drafting()) return AddToDrafts();
     // Made group by group: the order must not depend on where a batch cut the prompt.
     std::ranges::sort(piece.retrievals, {}, [](const Retrieval& retrieval) {
       return std::tuple(retrieval.position, retrieval.group);
@@ -96,11 +101,13 @@ class Generation final : public Request {
       }
       return input_.done();
     }
-    if (sampled_ < 0)
-      return absl::InternalError("no token can be sampled: every logit is NaN or -infinity");
+    if (sampled_ < 0) return NothingToSample();
     decoding_ = true;
-    if (drafts_.has_value() && !drafts_->begun() && !CanDraft()) EndDrafts();
-    if (drafts_.has_value()) return GoOnDrafting();
+    if (drafts_.has_value()) {
+      ASSIGN_OR_RETURN(const bool begun, BeginDrafts());
+      if (begun) return GoOnDrafting();
+      EndDrafts();
+    }
     Clock();
     return TakeChoice();
   }
@@ -108,9 +115,9 @@ class Generation final : public Request {
   bool prefilling() const override {
     return !decoding_ && input_.tokens.size() - input_.next_token > 1;
   }
-  int64_t most_rows() const override {
-    return input_.most_rows() + 3;
-  }  // of a carried token, flush
+  int64_t most_rows() const override {  // of a carried token, flush
+    return drafting() ? std::ssize(draft_rows_) : input_.most_rows() + 3;
+  }
 
  protected:
   void Finish() override { events_->OnDone(reason_, usage_); }
@@ -123,7 +130,9 @@ class Generation final : public Request {
     piece.consume = nullptr;
     piece.choose = nullptr;
     if (request_.sampling.dry_multiplier > 0 || tells()) {
-      piece.consume = [this](const HeadRow&, std::span<const float> logits) { Choose(logits); };
+      piece.consume = [this](const HeadRow& head, std::span<const float> logits) {
+        drafting() ? ChooseInDraft(head, logits) : Choose(logits);
+      };
     } else {
       piece.choose = [this](const HeadRow&, int32_t choice) { sampled_ = choice; };
     }
@@ -139,11 +148,18 @@ class Generation final : public Request {
            !request_.ignore_eos && !request_.session.has_value() && request_.generated.empty();
   }
 
+  bool drafting() const { return drafts_.has_value() && drafts_->begun(); }
+
   // Called at the prompt's end. Without documents that are read there is nothing to judge by.
-  bool CanDraft() {
-    return !ReadBlocks().empty() && !model_.config().Ends(sampled_) &&
-           session->CheckLimit(drafts_->tokens() + 1).ok() &&
-           session->Rewind(session->positions());  // whether anything can be taken back
+  absl::StatusOr<bool> BeginDrafts() {
+    if (ReadBlocks().empty() || model_.config().Ends(sampled_) ||
+        !session->CheckLimit(drafts_->tokens() + 1).ok()) {
+      return false;
+    }
+    std::erase_if(likeliest_,
+                  [this](const TokenLogprob& one) { return model_.config().Ends(one.token); });
+    drafts_->Begin(likeliest_, logprobs_.top);
+    return session->Branch(drafts_->count());
   }
 
   void EndDrafts() {
@@ -163,28 +179,27 @@ class Generation final : public Request {
     return blocks;
   }
 
-  absl::StatusOr<bool> GoOnDrafting() {
-    std::optional<Drafts::Next> next;
-    if (drafts_->begun()) {
-      next = drafts_->Add(logprobs_, model_.config().Ends(sampled_));
-    } else {
-      prompt_end_ = session->positions();
-      std::erase_if(likeliest_,
-                    [this](const TokenLogprob& one) { return model_.config().Ends(one.token); });
-      next = drafts_->Begin(likeliest_, logprobs_.top);
+  absl::StatusOr<bool> AddToDrafts() {
+    for (size_t i = 0; i < draft_rows_.size(); ++i) {
+      const int32_t token = draft_choices_[i].chosen.token;
+      if (token < 0) return NothingToSample();
+      drafts_->Add(draft_rows_[i].branch, std::move(draft_choices_[i]),
+                   model_.config().Ends(token));
     }
-    if (!next.has_value() || next->begins) {
-      if (!session->Rewind(prompt_end_)) return absl::InternalError("a draft cannot be taken back");
-    }
-    if (!next.has_value()) return TakeDraft();
-    Run({next->token});
-    return false;
+    return GoOnDrafting();
+  }
+
+  bool GoOnDrafting() {
+    draft_rows_ = drafts_->NextRows();
+    draft_choices_.resize(draft_rows_.size());
+    return draft_rows_.empty() && TakeDraft();
   }
 
   // The answer goes on with the best draft, as if its tokens had been chosen one by one. It does
   // not run if it is the whole answer.
   bool TakeDraft() {
     const Drafts::Draft draft = std::move(drafts_->Best(ReadBlocks()));
+    session->DropBranches();
     EndDrafts();
     Clock();  // once: these tokens come together
     std::vector<int32_t> tokens;
@@ -277,10 +292,27 @@ class Generation final : public Request {
     }
     if (!tells() || sampled_ < 0) return;
     const LogSoftmax probabilities(logits);
-    logprobs_ = {{sampled_, probabilities.at(sampled_)},
-                 probabilities.Likeliest(model_.config(), request_.logprobs.value_or(0))};
-    if (drafts_.has_value() && !drafts_->begun())
-      likeliest_ = probabilities.Likeliest(model_.config(), drafts_->count());
+    logprobs_ = Told(sampled_, probabilities);
+    if (drafts_.has_value())
+      likeliest_ = probabilities.Likeliest(model_.config(), drafts_->likeliest());
+  }
+
+  // Drafts may be called for on several threads at once.
+  void ChooseInDraft(const HeadRow& head, std::span<const float> logits) {
+    kernels::SampleScratch scratch;
+    const int32_t token =
+        kernels::Sample(logits, piece.sampling, NeverChosenOf(model_.config()), scratch);
+    ChosenLogprob& choice = draft_choices_[static_cast<size_t>(head.index)];
+    choice = token < 0 ? ChosenLogprob{{token, 0}, {}} : Told(token, LogSoftmax(logits));
+  }
+
+  ChosenLogprob Told(int32_t token, const LogSoftmax& probabilities) const {
+    return {{token, probabilities.at(token)},
+            probabilities.Likeliest(model_.config(), request_.logprobs.value_or(0))};
+  }
+
+  static absl::Status NothingToSample() {
+    return absl::InternalError("no token can be sampled: every logit is NaN or -infinity");
   }
 
   void Clock() {
@@ -374,11 +406,13 @@ class Generation final : public Request {
   // With DRY: what was generated, and the logits after it.
   std::vector<int32_t> generated_;
   std::vector<float> logits_;
-  kernels::SampleScratch scratch_;       // where the choice is made here
-  ChosenLogprob logprobs_;               // of sampled_, where tells()
-  std::optional<Drafts> drafts_;         // until one is chosen
+  kernels::SampleScratch scratch_;  // where the choice is made here
+  ChosenLogprob logprobs_;          // of sampled_, where tells()
+  std::optional<Drafts> drafts_;    // until one is chosen
+  // The rows of drafts that run, and what follows each.
+  std::vector<Session::BranchRow> draft_rows_;
+  std::vector<ChosenLogprob> draft_choices_;
   std::vector<TokenLogprob> likeliest_;  // at the prompt's end, for drafts
-  int64_t prompt_end_ = 0;               // in positions, while there are drafts
   FinishReason reason_ = FinishReason::kMaxTokens;
   Usage usage_;
   const SteadyTime arrived_ = std::chrono::steady_clock::now();

@@ -1,6 +1,7 @@
 // Answers by drafts: what the judge chooses is said, and nothing else of an answer changes. The
 // golden judge prefers unlikely first tokens.
 #include <algorithm>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -145,6 +146,26 @@ TEST_P(AdapterTest, DraftsAreTheSameBesideOthersAndInTheNextTurn) {
   }
 }
 
+// A session whose drafts were broken off serves the next request as any other does.
+TEST_P(AdapterTest, DraftsCanBeCancelledAtAnyStep) {
+  const auto engine = MakeWithDocument();
+  const std::vector<int32_t> answer = Generate(*engine, AskBy(Question(0), true)).tokens;
+  int cancelled = 0;
+  for (int cancelled_step = 1; cancelled_step <= 6; ++cancelled_step) {
+    std::promise<std::shared_ptr<RequestHandle>> handle;
+    int steps = 0;
+    engine->scheduler_for_test().ObserveForTest([&](TurnKind, int64_t) {
+      if (++steps == cancelled_step) handle.get_future().get()->Cancel();
+    });
+    const auto collector = std::make_shared<Collector>();
+    handle.set_value(engine->Generate(AskBy(Question(0), true), collector));
+    cancelled += absl::IsCancelled(collector->Wait().status) ? 1 : 0;
+    engine->scheduler_for_test().ObserveForTest(nullptr);
+    EXPECT_EQ(Generate(*engine, AskBy(Question(0), true)).tokens, answer) << cancelled_step;
+  }
+  EXPECT_GE(cancelled, 3);
+}
+
 TEST_P(AdapterTest, DraftsAreForGreedyConversationsThatReadDocuments) {
   const auto engine = MakeWithDocument();
   const auto same = [&](const auto& change) {
@@ -165,6 +186,7 @@ TEST_P(AdapterTest, DraftsAreForGreedyConversationsThatReadDocuments) {
   same([](GenerateRequest& request) { request.sampling.temperature = 1; });
   same([](GenerateRequest& request) { request.sampling.dry_multiplier = 1; });
   same([](GenerateRequest& request) { request.ignore_eos = true; });
+  same([](GenerateRequest& request) { request.session_options.window = 40; });  // drops positions
   same([](GenerateRequest& request) { request.prompt = {.text = "Who saw the whale?"}; });
 }
 

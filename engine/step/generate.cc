@@ -150,7 +150,8 @@ class Generation final : public Request {
 
   bool drafting() const { return drafts_.has_value() && drafts_->begun(); }
 
-  // Called at the prompt's end. Without documents that are read there is nothing to judge by.
+  // Returns whether there are drafts. Called at the prompt's end. Without documents that are read
+  // there is nothing to judge by.
   absl::StatusOr<bool> BeginDrafts() {
     if (ReadBlocks().empty() || model_.config().Ends(sampled_) ||
         !session->CheckLimit(drafts_->tokens() + 1).ok()) {

@@ -3,19 +3,16 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/elementwise/elementwise.h"
+
 namespace recollect::engine {
 
-LogSoftmax::LogSoftmax(std::span<const float> logits)
-    : logits_(logits), largest_(*std::max_element(logits.begin(), logits.end())) {
-  double sum = 0;
-  for (const float logit : logits) sum += static_cast<double>(std::exp(logit - largest_));
-  log_sum_ = std::log(sum);
+LogSoftmax::LogSoftmax(std::span<const float> logits) : logits_(logits) {
+  kernels::OpContext ctx;
+  log_sum_ = kernels::LogSumExp(ctx, logits.data(), std::ssize(logits));
 }
 
-float LogSoftmax::at(int32_t id) const {
-  return static_cast<float>(static_cast<double>(logits_[static_cast<size_t>(id)]) - largest_ -
-                            log_sum_);
-}
+float LogSoftmax::at(int32_t id) const { return logits_[static_cast<size_t>(id)] - log_sum_; }
 
 std::vector<TokenLogprob> LogSoftmax::Likeliest(const model::ModelConfig& config,
                                                 int64_t count) const {

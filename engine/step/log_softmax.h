@@ -24,8 +24,7 @@ class LogSoftmax {
 
  private:
   const std::span<const float> logits_;
-  const float largest_;
-  double log_sum_;
+  float log_sum_ = 0;  // ln of the sum over their exponentials
 };
 
 }  // namespace recollect::engine

@@ -1,7 +1,6 @@
 // DRT as published in the engine, and the settings between it and the flagship, against the model
 // run over the whole sequence in one go.
 #include <algorithm>
-#include <cmath>
 #include <future>
 #include <map>
 #include <memory>
@@ -11,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/backend/sampler.h"
 #include "gtest/gtest.h"
+#include "kernels/elementwise/elementwise.h"
 #include "tests/engine/engine_testing.h"
 #include "tests/support/reference_sequence.h"
 #include "tests/support/tiny_model.h"
@@ -56,11 +56,9 @@ std::shared_ptr<const model::CpuModel> ModelOf(const Setting& setting) {
 
 // From any logits: a token's log probability, to compare the whole row by.
 float LogProbability(std::span<const float> logits, int32_t target) {
-  const float largest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const float logit : logits) sum += static_cast<double>(std::exp(logit - largest));
-  return static_cast<float>(static_cast<double>(logits[static_cast<size_t>(target)]) - largest -
-                            std::log(sum));
+  kernels::OpContext ctx;
+  return logits[static_cast<size_t>(target)] -
+         kernels::LogSumExp(ctx, logits.data(), std::ssize(logits));
 }
 
 class DrtPaperTest : public ::testing::TestWithParam<Setting> {

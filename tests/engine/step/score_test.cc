@@ -1,12 +1,12 @@
 // Score and retrieve against the model run over the whole sequence in one go.
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <future>
 
 #include "engine/backend/sampler.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/elementwise/elementwise.h"
 #include "tests/engine/engine_testing.h"
 #include "tests/support/reference_sequence.h"
 #include "tests/support/status_matchers.h"
@@ -15,10 +15,9 @@ namespace recollect::engine {
 namespace {
 
 float LogProbability(std::span<const float> logits, int32_t target) {
-  const float largest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const float logit : logits) sum += static_cast<double>(std::exp(logit - largest));
-  return static_cast<float>(static_cast<double>(logits[target]) - largest - std::log(sum));
+  kernels::OpContext ctx;
+  return logits[static_cast<size_t>(target)] -
+         kernels::LogSumExp(ctx, logits.data(), std::ssize(logits));
 }
 
 // All ids that may be chosen, the likeliest first, ties to the lower id.

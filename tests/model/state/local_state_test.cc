@@ -419,7 +419,9 @@ TEST(LocalStateTest, OnlyWhatKeepsAllPositionsBranches) {
   EXPECT_FALSE(keeps({8, 1, 0, kUnboundedSpan}));
   EXPECT_FALSE(keeps({0, 2, 0, kUnboundedSpan}));
   EXPECT_FALSE(keeps({0, 1, 0, 1024}));
-  EXPECT_FALSE(KeepsAll(LocalPatterns({{{0, 1, 0, kUnboundedSpan}}, {{64, kNoDilation, 0, 64}}})));
+  const std::vector<HeadPatterns> one_windowed = {{{0, 1, 0, kUnboundedSpan}},
+                                                  {{64, kNoDilation, 0, 64}}};
+  EXPECT_FALSE(KeepsAll(LocalPatterns(one_windowed)));
 }
 
 TEST(LocalStateTest, RecurrenceAndDroppedEntriesCannotBeRewound) {

@@ -283,7 +283,6 @@ std::vector<int32_t> Session::Recent(int64_t count) const {
 }
 
 void Session::DropMemory() {
-  DropBranches();
   if (memory_ == nullptr) return;
   for (LandmarkMemory::Group& group : memory_->groups) {
     group.retrieved.chunks.clear();

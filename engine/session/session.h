@@ -131,7 +131,7 @@ class Session {
   void Unmount();
 
   // Releases the chunks that the next row reads: a session that waits for its next request must not
-  // prevent their eviction. The next piece looks them up again. Drops branches, too.
+  // prevent their eviction. The next piece looks them up again.
   void DropMemory();
 
   // Sets `runs` to the candidates of a landmark, in order: mounted documents, then the session's

@@ -115,9 +115,9 @@ class Generation final : public Request {
   bool prefilling() const override {
     return !decoding_ && input_.tokens.size() - input_.next_token > 1;
   }
-  int64_t most_rows() const override {  // of a carried token, flush
-    return drafting() ? std::ssize(draft_rows_) : input_.most_rows() + 3;
-  }
+  int64_t most_rows() const override {
+    return input_.most_rows() + 3;
+  }  // of a carried token, flush
 
  protected:
   void Finish() override { events_->OnDone(reason_, usage_); }

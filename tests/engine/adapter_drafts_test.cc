@@ -166,6 +166,30 @@ TEST_P(AdapterTest, DraftsCanBeCancelledAtAnyStep) {
   EXPECT_GE(cancelled, 3);
 }
 
+// A session that is kept for later prompts is charged for itself alone, however its drafts ended.
+TEST_P(AdapterTest, EndedDraftsAreNotCharged) {
+  const auto engine = MakeWithDocument();
+  const auto expect_charged_once = [&] {
+    const EngineStats stats = engine->stats();
+    EXPECT_GT(stats.prompt_cache_bytes, 0);
+    EXPECT_EQ(stats.state_bytes, stats.prompt_cache_bytes);
+  };
+  GenerateRequest request = AskBy(Question(0), true);
+  request.max_tokens = 2;  // the draft is the whole answer
+  ASSERT_THAT(Generate(*engine, request).status, IsOk());
+  expect_charged_once();
+  std::promise<std::shared_ptr<RequestHandle>> handle;
+  int steps = 0;
+  engine->scheduler_for_test().ObserveForTest([&](TurnKind, int64_t) {
+    if (++steps == 3) handle.get_future().get()->Cancel();
+  });
+  const auto collector = std::make_shared<Collector>();
+  handle.set_value(engine->Generate(AskBy(Question(1), true), collector));
+  EXPECT_TRUE(absl::IsCancelled(collector->Wait().status));
+  engine->scheduler_for_test().ObserveForTest(nullptr);
+  expect_charged_once();
+}
+
 TEST_P(AdapterTest, DraftsAreForGreedyConversationsThatReadDocuments) {
   const auto engine = MakeWithDocument();
   const auto same = [&](const auto& change) {

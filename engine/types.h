@@ -175,6 +175,8 @@ struct GenerateRequest {
   std::optional<bool> stop_repetition = {};
   // Answer by drafts (engine/step/drafts.h) where that is possible.
   bool drafts = true;
+  // OnDrafts is called with them.
+  bool with_drafts = false;
   // OnLogprobs is called for each token, with this many of the likeliest; absent: it is not called.
   std::optional<int64_t> logprobs = {};
   // OnRetrieval is called, for landmarks of the prompt too, in order of position, then group.
@@ -221,6 +223,26 @@ struct Retrieval {
   // model's own.
   std::optional<float> nothing = {};
   bool as_text = false;  // these were put in front of the prompt, which ends at `position`
+};
+
+// Drafts from which an answer was chosen (engine/step/drafts.h).
+struct JudgedDrafts {
+  struct Draft {
+    std::vector<TokenLogprob> tokens;  // with the end if it has one
+    std::string text;                  // without it
+    bool ended = false, from_span = false;
+    double score = 0;  // by the judge: the largest is chosen
+  };
+  struct Span {
+    int64_t block = 0;  // index into `blocks`
+    std::vector<int32_t> tokens;
+    std::string text;
+    float logprob = 0;  // natural: that the answer is this span
+  };
+  std::vector<Draft> drafts;
+  std::vector<Hit> blocks;  // what was read, last what only the reader read; without scores
+  std::vector<Span> spans;  // of the adapter's reader, the likeliest first; empty without one
+  float nothing = 0;        // ln of the probability that the blocks have no answer
 };
 
 enum class FinishReason { kMaxTokens, kStop, kEos, kRepetition };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -14,6 +15,7 @@ namespace {
 
 constexpr size_t kAroundWords = 8;
 constexpr float kTellingIdf = 3;  // of words that say what an answer is about
+constexpr double kLeastLogprob = -15, kLeastShare = 1e-3;  // of spans
 
 // Distinct words without the blank one. Ordered, so that sums have one order.
 using WordSet = std::set<int32_t>;
@@ -33,6 +35,10 @@ class Vocabulary {
     WordSet distinct(words.begin(), words.end());
     std::erase_if(distinct, [this](int32_t word) { return words_.text(word).empty(); });
     return distinct;
+  }
+  std::vector<int32_t> WithoutBlanks(std::vector<int32_t> words) const {
+    std::erase_if(words, [this](int32_t word) { return words_.text(word).empty(); });
+    return words;
   }
   double Idf(const WordSet& set) const {
     double sum = 0;
@@ -164,6 +170,59 @@ void AddBlock(const Vocabulary& vocabulary, const TextWords& asked, const TextWo
   x[F::kDocument] = WeightOfDocument(blocks, blocks[run.block].document);
 }
 
+// A span of the reader.
+struct SpanWords {
+  TextWords text;
+  double logprob, p;
+};
+
+std::vector<SpanWords> SpansOf(const Vocabulary& vocabulary, std::span<const ReadBlock> blocks,
+                               const Reading& reading) {
+  std::vector<SpanWords> spans;
+  for (const Span& span : reading.spans) {
+    const auto tokens = blocks[span.block].tokens.subspan(
+        static_cast<size_t>(span.first), static_cast<size_t>(span.last - span.first + 1));
+    const auto logprob = static_cast<double>(span.logprob);
+    spans.push_back(
+        {TextWords(vocabulary, tokens), std::max(logprob, kLeastLogprob), std::exp(logprob)});
+  }
+  return spans;
+}
+
+// Whether all words of `part`, at least one, stand in `whole`, one after the other.
+bool Says(const Vocabulary& vocabulary, const TextWords& whole, const TextWords& part) {
+  const std::vector<int32_t> in = vocabulary.WithoutBlanks(whole.words);
+  const std::vector<int32_t> said = vocabulary.WithoutBlanks(part.words);
+  return !said.empty() && !std::ranges::search(in, said).empty();
+}
+
+void AddSpans(const Vocabulary& vocabulary, const TextWords& own, std::span<const SpanWords> spans,
+              const Reading& reading, Features& x) {
+  if (spans.empty()) return;
+  x[F::kNearestSpan] = -std::numeric_limits<double>::infinity();
+  double says = kLeastLogprob, in = kLeastLogprob;
+  for (const SpanWords& span : spans) {
+    const double common = vocabulary.SharedIdf(own.distinct, span.text.distinct);
+    const double of_span = Share(common, span.text.idf), of_draft = Share(common, own.idf);
+    const double both = Share(2 * of_span * of_draft, of_span + of_draft);
+    x[F::kSpanWords] += span.p * of_span;
+    x[F::kSpanShare] += span.p * of_draft;
+    x[F::kSpanBoth] += span.p * both;
+    x[F::kNearestSpan] =
+        std::max(x[F::kNearestSpan], span.logprob + std::log(std::max(both, kLeastShare)));
+    if (Says(vocabulary, own, span.text)) {
+      x[F::kSaysSpans] += span.p;
+      says = std::max(says, span.logprob);
+    }
+    if (Says(vocabulary, span.text, own)) in = std::max(in, span.logprob);
+  }
+  const double best = spans.front().logprob;
+  x[F::kSaysSpan] = says - best;
+  x[F::kInSpan] = in - best;
+  x[F::kBestSpan] = best;
+  x[F::kNothing] = std::max(static_cast<double>(reading.nothing), kLeastLogprob);
+}
+
 bool BeginsWith(std::span<const int32_t> words, std::span<const int32_t> beginning) {
   return words.size() >= beginning.size() &&
          std::equal(beginning.begin(), beginning.end(), words.begin());
@@ -171,8 +230,10 @@ bool BeginsWith(std::span<const int32_t> words, std::span<const int32_t> beginni
 
 std::vector<Features> FeaturesOf(const Vocabulary& vocabulary, std::span<const int32_t> refusal,
                                  std::span<const int32_t> question,
-                                 std::span<const ReadBlock> blocks, std::span<const Draft> drafts) {
+                                 std::span<const ReadBlock> blocks, const Reading& reading,
+                                 std::span<const Draft> drafts) {
   const TextWords asked(vocabulary, question);
+  const std::vector<SpanWords> spans = SpansOf(vocabulary, blocks, reading);
   std::vector<TextWords> read, said;
   for (const ReadBlock& block : blocks) read.emplace_back(vocabulary, block.tokens);
   double likely_digits = 0;
@@ -188,6 +249,8 @@ std::vector<Features> FeaturesOf(const Vocabulary& vocabulary, std::span<const i
     AddProbabilities(drafts[k], x);
     AddOthers(vocabulary, drafts, said, k, x);
     AddBlock(vocabulary, asked, own, read, blocks, x);
+    AddSpans(vocabulary, own, spans, reading, x);
+    x[F::kFromSpan] = drafts[k].from_span ? 1 : 0;
     x[F::kRefuses] = BeginsWith(own.words, refusal) ? 1 : 0;
     x[F::kEchoes] = Share(vocabulary.SharedIdf(own.distinct, asked.distinct), own.idf);
     x[F::kDigits] = std::ranges::any_of(own.words, has_digit) ? 1 - likely_digits : 0;
@@ -201,13 +264,14 @@ Judge::Judge(JudgeConfig config, const Words& words, std::span<const int32_t> re
     : config_(std::move(config)), words_(words), refusal_(Vocabulary(words).Of(refusal)) {}
 
 std::vector<double> Judge::Scores(std::span<const int32_t> question,
-                                  std::span<const ReadBlock> blocks,
+                                  std::span<const ReadBlock> blocks, const Reading& reading,
                                   std::span<const Draft> drafts) const {
   const auto dot = [](const std::vector<double>& weights, const Features& x) {
     return std::inner_product(weights.begin(), weights.end(), x.begin(), 0.0);
   };
   std::vector<double> scores;
-  for (const Features& x : FeaturesOf(Vocabulary(words_), refusal_, question, blocks, drafts)) {
+  for (const Features& x :
+       FeaturesOf(Vocabulary(words_), refusal_, question, blocks, reading, drafts)) {
     double score = dot(config_.linear, x);
     for (const JudgeConfig::Unit& unit : config_.hidden)
       score += unit.out * std::tanh(unit.bias + dot(unit.in, x));

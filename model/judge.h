@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/config/judge_config.h"
+#include "model/reading.h"
 #include "model/text/words.h"
 
 namespace recollect::model {
@@ -17,6 +18,7 @@ struct Draft {
   std::vector<int32_t> tokens;  // at least one; without the end token
   std::vector<float> logprobs;  // natural; of the tokens, and of the end if it has one
   bool ended = false;
+  bool from_span = false;  // it begins with a span of the reader
 };
 
 // A block that the answer reads. Borrows its tokens.
@@ -34,9 +36,10 @@ class Judge {
 
   const JudgeConfig& config() const { return config_; }
   // The scores of the drafts; the larger, the likelier it is right. `question`: the tokens of the
-  // user's last message. REQUIRES: drafts and blocks are not empty.
+  // user's last message; `reading`: of the blocks, empty without a reader. REQUIRES: drafts and
+  // blocks are not empty.
   std::vector<double> Scores(std::span<const int32_t> question, std::span<const ReadBlock> blocks,
-                             std::span<const Draft> drafts) const;
+                             const Reading& reading, std::span<const Draft> drafts) const;
 
  private:
   const JudgeConfig config_;

@@ -102,6 +102,10 @@ absl::Status Model::State::ReadAdapter() {
                                                    config.adapter.words,
                                                    ", the base's vocabulary has ", words->count()));
   }
+  if (config.adapter.reader.exists()) {
+    ASSIGN_OR_RETURN(const std::unique_ptr<TensorFile> reader, OpenReader(files, config));
+    Count(*reader);
+  }
   const JudgeConfig& judges = config.adapter.judge;
   if (judges.drafts == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<int32_t> refusal, text.tokenizer->Encode(judges.refusal));

@@ -20,6 +20,7 @@
 #include "model/weights/gguf.h"
 #include "model/weights/llama_gguf.h"
 #include "model/weights/llama_tensors.h"
+#include "model/weights/reader_weights.h"
 #include "model/weights/safetensors.h"
 #include "model/weights/weights.h"
 
@@ -67,6 +68,13 @@ absl::StatusOr<std::unique_ptr<TensorFile>> Opened(absl::StatusOr<File> file) {
   return std::make_unique<File>(*std::move(file));
 }
 
+absl::StatusOr<std::unique_ptr<TensorFile>> OpenSafetensors(
+    const std::string& path, const std::vector<TensorSpec>& expected) {
+  ASSIGN_OR_RETURN(std::unique_ptr<TensorFile> file, Opened(SafetensorsFile::Open(path)));
+  RETURN_IF_ERROR(Annotate(CheckTensors(*file, expected), path));
+  return file;
+}
+
 // Without the adapter.
 absl::StatusOr<ModelFiles> FindBaseFiles(const std::string& path) {
   std::error_code error;
@@ -104,6 +112,7 @@ absl::StatusOr<ModelFiles> FindModelFiles(const std::string& path) {
   if (fs::exists(path + "/memory.json", error)) {
     files.adapter_config = path + "/memory.json";
     files.adapter_weights = path + "/memory.safetensors";
+    files.reader_weights = path + "/reader.safetensors";
   }
   return files;
 }
@@ -146,10 +155,12 @@ absl::StatusOr<ModelConfig> ReadConfig(const ModelFiles& files) {
 
 absl::StatusOr<std::unique_ptr<TensorFile>> OpenAdapter(const ModelFiles& files,
                                                         const ModelConfig& config) {
-  ASSIGN_OR_RETURN(std::unique_ptr<TensorFile> file,
-                   Opened(SafetensorsFile::Open(files.adapter_weights)));
-  RETURN_IF_ERROR(Annotate(CheckTensors(*file, AdapterTensors(config)), files.adapter_weights));
-  return file;
+  return OpenSafetensors(files.adapter_weights, AdapterTensors(config));
+}
+
+absl::StatusOr<std::unique_ptr<TensorFile>> OpenReader(const ModelFiles& files,
+                                                       const ModelConfig& config) {
+  return OpenSafetensors(files.reader_weights, ReaderTensors(config));
 }
 
 absl::StatusOr<std::unique_ptr<TensorFile>> OpenWeights(const ModelFiles& files,

@@ -24,9 +24,9 @@ enum class ModelLayout {
 struct ModelFiles {
   ModelLayout layout = ModelLayout::kOwn;
   std::string config, weights, tokenizer;  // paths; all the same with kGguf
-  // The files of the memory adapter, memory.json and memory.safetensors in the directory; empty:
-  // none.
-  std::string adapter_config = {}, adapter_weights = {};
+  // The files of the memory adapter, memory.json, memory.safetensors and, where it has a reader,
+  // reader.safetensors in the directory; empty: none.
+  std::string adapter_config = {}, adapter_weights = {}, reader_weights = {};
 
   bool has_adapter() const { return !adapter_config.empty(); }
 };
@@ -53,5 +53,9 @@ absl::StatusOr<std::unique_ptr<TensorFile>> OpenWeights(const ModelFiles& files,
 // Opens the adapter's tensors and checks them likewise. REQUIRES: files.has_adapter().
 absl::StatusOr<std::unique_ptr<TensorFile>> OpenAdapter(const ModelFiles& files,
                                                         const ModelConfig& config);
+
+// The same of its reader. REQUIRES: the config has one.
+absl::StatusOr<std::unique_ptr<TensorFile>> OpenReader(const ModelFiles& files,
+                                                       const ModelConfig& config);
 
 }  // namespace recollect::model

@@ -1,12 +1,12 @@
-"""Drafts of the answers to questions for choosing, from a running server, for train/memory/judge.py: the likeliest first tokens, each continued greedily.
+"""Drafts of the answers to questions for choosing, from a running server, for train/memory/judge.py.
 
     recollect serve --model smollm2 --http-listen 127.0.0.1:8080
     python3 bench/questions/questions.py --server http://127.0.0.1:8080 --qa DIR --books DIR --tokens 64k --mode memory --json answers.jsonl
     python3 bench/questions/drafts.py --server 127.0.0.1:50051 --qa DIR --out drafts.jsonl
 
 All documents of the half that questions.py has put there are mounted, with its books. Both wordings of a question are asked. A line for each question: what was
-read, and of each draft its tokens, their log probabilities and whether it is right. Questions whose answers read nothing have no line. Lines that are there are
-not asked for again. Needs the package of client/python.
+read, the spans that the memory's reader finds there, and of each draft its tokens, their log probabilities and whether it is right. Questions whose answers read
+nothing have no line. Lines that are there are not asked for again. Needs a memory with a judge, and the package of client/python.
 """
 import argparse
 import json
@@ -18,10 +18,6 @@ import papers
 from questions import PREFIX, Progress
 from recollect.v1 import documents_pb2, documents_pb2_grpc, generation_pb2, generation_pb2_grpc
 from scores import ANSWERABLE, contains, refuses
-
-DRAFTS, TOKENS = 6, 40  # the most drafts, and tokens of each
-FARTHEST = 6            # nats that a first token may be below the likeliest, as engine/step/drafts.cc has it
-NOTHING = 0.5           # the weight of nothing from which on nothing is read
 
 
 def both_wordings(source):
@@ -38,26 +34,11 @@ class Drafter:
         self.session = documents_pb2.SessionOptions(mounts=mounts)
         self.texts = {}
 
-    def say(self, question, begin=()):
-        """(a draft, the likeliest first tokens, what was read) of the answer that begins with these tokens, greedily."""
+    def ask(self, question):
+        """The drafts of an answer and what they are judged by; None where there are none."""
         message = documents_pb2.ChatMessage(role=documents_pb2.CHAT_ROLE_USER, content=question)
-        request = generation_pb2.GenerateRequest(
-            session=self.session, prompt=documents_pb2.Prompt(messages=[message]), max_tokens=TOKENS, logprobs=DRAFTS, with_retrievals=True,
-            stop_repetition=False, drafts=False, generated=generation_pb2.GeneratedTokens(ids=begin))
-        draft, first, read = {"tokens": list(begin), "logprobs": [], "ended": False, "said": ""}, None, None
-        for event in self.generation.Generate(request):
-            kind = event.WhichOneof("event")
-            if kind == "tokens":
-                draft["tokens"] += event.tokens.ids
-                draft["said"] += event.tokens.text
-            elif kind == "logprobs":
-                first = first or list(zip(event.logprobs.top_ids, event.logprobs.top_logprobs))
-                draft["logprobs"].append(round(event.logprobs.logprob, 4))
-            elif kind == "retrieval":
-                read = event.retrieval
-            else:
-                draft["ended"] = event.done.reason == generation_pb2.FINISH_REASON_EOS
-        return draft, first, read
+        request = generation_pb2.GenerateRequest(session=self.session, prompt=documents_pb2.Prompt(messages=[message]), max_tokens=1, with_drafts=True)
+        return next((event.drafts for event in self.generation.Generate(request) if event.HasField("drafts")), None)
 
     def text(self, hit):
         place = hit.document, hit.text_begin, hit.text_end
@@ -68,20 +49,16 @@ class Drafter:
 
     def row(self, question):
         """The line of a question; None where its answer reads nothing."""
-        greedy, first, read = self.say(question["q"])
-        if read is None or read.nothing >= NOTHING:
+        judged = self.ask(question["q"])
+        if judged is None:
             return None
-        drafts = [greedy]
-        for token, logprob in first[1:DRAFTS]:
-            if logprob >= first[0][1] - FARTHEST:
-                draft, _, _ = self.say(question["q"], [token])
-                draft["logprobs"].insert(0, round(logprob, 4))
-                drafts.append(draft)
-        for draft in drafts:
-            said = draft["said"]
-            draft["right"] = contains(said, question["a"]) if question["kind"] == ANSWERABLE else refuses(said)
-        blocks = [{"document": hit.document, "weight": round(hit.weight, 4), "text": self.text(hit)} for hit in read.hits if hit.weight > 0]
-        return {**question, "blocks": blocks, "drafts": drafts}
+        right = lambda said: contains(said, question["a"]) if question["kind"] == ANSWERABLE else refuses(said)  # noqa: E731
+        return {
+            **question, "nothing": round(judged.nothing, 4),
+            "blocks": [{"document": hit.document, "weight": round(hit.weight, 6), "text": self.text(hit)} for hit in judged.blocks],
+            "spans": [{"tokens": list(span.ids), "logprob": round(span.logprob, 4), "said": span.text} for span in judged.spans],
+            "drafts": [{"tokens": list(draft.ids), "logprobs": [round(one, 4) for one in draft.logprobs], "ended": draft.ended,
+                        "from_span": draft.from_span, "said": draft.text, "right": right(draft.text)} for draft in judged.drafts]}
 
 
 def mounted(address, source):

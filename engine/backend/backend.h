@@ -22,6 +22,7 @@
 #include "kernels/device/device.h"
 #include "kernels/gca/gca.h"
 #include "model/chunk.h"
+#include "model/reading.h"
 #include "model/state/local_state.h"
 #include "store/document_store.h"
 
@@ -69,6 +70,7 @@ class Residuals {
 struct ProjectedMemory {
   kernels::MemoryView view;            // in the memory of the backend's device
   const Bf16* pointer_keys = nullptr;  // with an adapter: model::CopiedChunk::keys, in RAM
+  const Bf16* reader_rows = nullptr;   // with a reader: model::ReaderBlock::rows, in RAM
   std::shared_ptr<const void> owner;   // owns what `view` points to
   int64_t bytes = 0;                   // for the memory budget, which evicts only afterwards
 };
@@ -91,6 +93,8 @@ struct QueryRow {
   // [d_r], in RAM: receives the query without its lexical part. With an adapter [query_width],
   // CpuModel::RecallQuery; the piece then has the rows that ask, and `row` is the last of them.
   std::span<float> u;
+  // With a reader: receives model::ReaderQuestion::rows.
+  std::vector<Bf16>* question = nullptr;
 };
 
 // Stages are called one at a time, by the scheduler's thread or, once that has stopped, by the
@@ -151,6 +155,9 @@ class Backend {
   // Runs the layers of `group` over the pieces' residuals, in place. A segment reads
   // `memory->groups[group].retrieved`; if that is null or empty, it reads no memory.
   virtual absl::Status RunGroup(std::span<PieceRows* const> pieces, int group) = 0;
+
+  // Returns what the adapter's reader says of the question's blocks. REQUIRES: it has one.
+  virtual absl::StatusOr<model::Reading> Read(const model::ReaderQuestion& question) = 0;
 
   // Computes the logits of each row of PieceRows::head and passes them to PieceRows::consume, or
   // the token chosen from them to PieceRows::choose (rows.h). These are called on any thread, or on

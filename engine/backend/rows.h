@@ -28,6 +28,18 @@ struct LandmarkMemory {
     std::vector<MemoryHandle> chunks;  // keep alive what `retrieved` points to
   };
   std::vector<Group> groups;
+  // With a reader, for the request that asked: model::ReaderQuestion::rows, and what only the
+  // reader reads, without Retrieved::chunks.
+  std::vector<Bf16> question;
+  Group more;
+
+  // Calls each(ref, chunk, weight) for all that the reader reads.
+  template <typename Each>
+  void ForEachRead(const Each& each) const {
+    for (const Group* group : {&groups.back(), &more})
+      for (size_t i = 0; i < group->chunks.size(); ++i)
+        each(group->refs[i], *group->chunks[i], group->retrieved.weights[i]);
+  }
 };
 
 // Rows of a piece that read the same memory; at most LayerState::kMaxAppend.

@@ -284,6 +284,8 @@ std::vector<int32_t> Session::Recent(int64_t count) const {
 
 void Session::DropMemory() {
   if (memory_ == nullptr) return;
+  memory_->question.clear();
+  memory_->more = {};
   for (LandmarkMemory::Group& group : memory_->groups) {
     group.retrieved.chunks.clear();
     group.chunks.clear();

@@ -1,22 +1,28 @@
 // Drafts of one answer about documents: its likeliest first tokens, each continued greedily from
-// the prompt's end, all at once, in branches of the session. The judge of the memory adapter
-// chooses one, with which the answer goes on (docs/decisions/0076-a-judge-of-drafts.md).
+// the prompt's end, and the likeliest spans of the reader, all at once, in branches of the session.
+// The judge of the memory adapter chooses one, with which the answer goes on
+// (docs/decisions/0076-a-judge-of-drafts.md, 0077-a-reader-of-blocks.md).
 //
-//   drafts.Begin(likeliest, top);
+//   drafts.Begin(probabilities at the prompt's end, told, blocks, reading);
 //   while (drafts.NextRows() are not empty)
-//     run them, and for each drafts.Add(row.branch, chosen, ends)
-//   drafts.Best(blocks)
+//     run them, with drafts.Choose for each row's logits, and then drafts.AddChoices()
+//   drafts.Best({})
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <utility>
+#include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "engine/backend/rows.h"
+#include "engine/session/mounts.h"
 #include "engine/session/session.h"
+#include "engine/step/log_softmax.h"
 #include "engine/types.h"
 #include "model/judge.h"
+#include "model/model.h"
 
 namespace recollect::engine {
 
@@ -25,32 +31,55 @@ class Drafts {
   struct Draft {
     std::vector<ChosenLogprob> chosen;  // the tokens in order, and the end if it has one
     bool ended = false;
+    std::vector<int32_t> span = {};  // the tokens that it has to begin with; empty: none
+    double score = 0;                // from Best on
   };
 
-  // `question`: the tokens of the user's last message. The judge must outlive this.
-  Drafts(const model::Judge& judge, std::vector<int32_t> question)
-      : judge_(judge), question_(std::move(question)) {}
+  // `question`: the tokens of the user's last message. REQUIRES: the model has a judge; it outlives
+  // this.
+  Drafts(const model::Model& model, std::vector<int32_t> question);
 
-  // How many likeliest tokens Begin takes.
-  int64_t likeliest() const { return judge_.config().drafts; }
-  int64_t tokens() const { return judge_.config().draft_tokens; }  // the most of a draft
-
+  std::span<const int32_t> question() const { return question_; }
+  int64_t tokens() const;  // the most of a draft
   bool begun() const { return !drafts_.empty(); }
-  // Begins a draft with each of the tokens that are likeliest at the prompt's end, none of which
-  // may end the answer. `top`: ChosenLogprob::top there, which is the same for all of them.
-  void Begin(std::span<const TokenLogprob> likeliest, const std::vector<TokenLogprob>& top);
+
+  // Begins the drafts. `told`: how many likeliest tokens ChosenLogprob::top has in each place.
+  // `reading`: of the blocks; without spans where there is no reader. Borrows the blocks' tokens.
+  void Begin(const LogSoftmax& first, int64_t told, std::vector<model::ReadBlock> blocks,
+             model::Reading reading);
   int64_t count() const { return std::ssize(drafts_); }
+
+  bool complete() const;  // all of them
   // The last token of each draft that is not complete. The branch of a draft has its number.
-  std::vector<Session::BranchRow> NextRows() const;
-  // Adds what follows the last token. `ends`: with `chosen` the draft comes to its end.
-  void Add(size_t draft, ChosenLogprob chosen, bool ends);
-  // The draft with the best score. REQUIRES: all are complete.
-  Draft& Best(std::span<const model::ReadBlock> blocks);
+  const std::vector<Session::BranchRow>& NextRows();
+  // Chooses what follows the row `head.index` of NextRows. May be called for several of them at
+  // once.
+  void Choose(const HeadRow& head, std::span<const float> logits);
+  // Adds what was chosen for all of them. INTERNAL: a row has no token to choose.
+  absl::Status AddChoices();
+
+  // Judges the drafts. Returns the best one of those that begin with these tokens; null if none
+  // does. REQUIRES: all are complete.
+  const Draft* Best(std::span<const int32_t> beginning);
+  // Returns all that was judged. `memory`: has the blocks. REQUIRES: Best.
+  JudgedDrafts Judged(const LandmarkMemory& memory, std::span<const Pin> mounts) const;
 
  private:
-  const model::Judge& judge_;
+  bool complete(const Draft& draft) const {
+    return draft.ended || std::ssize(draft.chosen) == tokens();
+  }
+  std::span<const int32_t> TokensOf(const model::Span& span) const;
+  std::string TextOf(std::span<const int32_t> tokens) const;
+  void AddSpanDrafts(const LogSoftmax& first, const std::vector<TokenLogprob>& top);
+
+  const model::Model& model_;
   const std::vector<int32_t> question_;
+  int64_t told_ = 0;
+  std::vector<model::ReadBlock> blocks_;
+  model::Reading reading_;
   std::vector<Draft> drafts_;
+  std::vector<Session::BranchRow> rows_;
+  std::vector<ChosenLogprob> choices_;  // by row
 };
 
 }  // namespace recollect::engine

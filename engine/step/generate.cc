@@ -50,7 +50,8 @@ class Generation final : public Request {
     if (MayDraft(prompt)) {
       ASSIGN_OR_RETURN(std::vector<int32_t> question,
                        model_.tokenizer()->Encode(prompt.messages.back().content));
-      drafts_.emplace(*model_.judge(), std::move(question));
+      drafts_.emplace(model_, std::move(question));
+      piece.question = drafts_->question();
     }
     ChooseTokens();
     input_.tokens = std::move(made.tokens);
@@ -66,8 +67,8 @@ class Generation final : public Request {
 
   absl::Status Plan(int64_t limit) override {
     if (!started_) RETURN_IF_ERROR(Start());
-    if (drafting()) {
-      session->PlanBranches(draft_rows_, piece);
+    if (drafting_) {
+      session->PlanBranches(drafts_->NextRows(), piece);
       return absl::OkStatus();
     }
     const bool samples = request_.max_tokens > 0 && !complete_;
@@ -81,7 +82,10 @@ class Generation final : public Request {
   }
 
   absl::StatusOr<bool> PieceDone() override {
-    if (drafting()) return AddToDrafts();
+    if (drafting_) {
+      RETURN_IF_ERROR(drafts_->AddChoices());
+      return drafts_->complete() && TakeDraft();
+    }
     // Made group by group: the order must not depend on where a batch cut the prompt.
     std::ranges::sort(piece.retrievals, {}, [](const Retrieval& retrieval) {
       return std::tuple(retrieval.position, retrieval.group);
@@ -104,9 +108,10 @@ class Generation final : public Request {
     if (sampled_ < 0) return NothingToSample();
     decoding_ = true;
     if (drafts_.has_value()) {
-      ASSIGN_OR_RETURN(const bool begun, BeginDrafts());
-      if (begun) return GoOnDrafting();
+      ASSIGN_OR_RETURN(drafting_, BeginDrafts());
+      if (drafting_) return drafts_->complete() && TakeDraft();
       EndDrafts();
+      if (GoOnAfterGenerated()) return false;
     }
     Clock();
     return TakeChoice();
@@ -131,7 +136,7 @@ class Generation final : public Request {
     piece.choose = nullptr;
     if (request_.sampling.dry_multiplier > 0 || tells()) {
       piece.consume = [this](const HeadRow& head, std::span<const float> logits) {
-        drafting() ? ChooseInDraft(head, logits) : Choose(logits);
+        drafting_ ? drafts_->Choose(head, logits) : Choose(logits);
       };
     } else {
       piece.choose = [this](const HeadRow&, int32_t choice) { sampled_ = choice; };
@@ -140,73 +145,65 @@ class Generation final : public Request {
   // Whether the log probability of a choice is needed.
   bool tells() const { return request_.logprobs.has_value() || drafts_.has_value(); }
 
-  // Greedy answers of a whole conversation only. One that was broken off has its first token, and
-  // all that follows that one does so in any case.
+  // Greedy answers of a whole conversation only. Of one that was broken off within the draft, the
+  // drafts are made again; what follows a draft is greedy in any case.
   bool MayDraft(const Prompt& prompt) const {
     return request_.drafts && model_.judge() != nullptr && !prompt.messages.empty() &&
            request_.sampling.temperature == 0 && request_.sampling.dry_multiplier == 0 &&
-           !request_.ignore_eos && !request_.session.has_value() && request_.generated.empty();
+           !request_.ignore_eos && !request_.session.has_value() &&
+           std::ssize(request_.generated) < model_.judge()->config().draft_tokens;
   }
-
-  bool drafting() const { return drafts_.has_value() && drafts_->begun(); }
 
   // Returns whether there are drafts. Called at the prompt's end. Without documents that are read
   // there is nothing to judge by.
   absl::StatusOr<bool> BeginDrafts() {
-    if (ReadBlocks().empty() || model_.config().Ends(sampled_) ||
+    piece.question = {};
+    if (!drafts_->begun() || model_.config().Ends(sampled_) ||
         !session->CheckLimit(drafts_->tokens() + 1).ok()) {
       return false;
     }
-    std::erase_if(likeliest_,
-                  [this](const TokenLogprob& one) { return model_.config().Ends(one.token); });
-    drafts_->Begin(likeliest_, logprobs_.top);
     return session->Branch(drafts_->count());
   }
 
   void EndDrafts() {
+    drafting_ = false;
     drafts_.reset();
     ChooseTokens();
+  }
+
+  // With what was generated before, which waited for the drafts.
+  bool GoOnAfterGenerated() {
+    if (request_.generated.empty()) return false;
+    Run(request_.generated);
+    return true;
   }
 
   std::vector<model::ReadBlock> ReadBlocks() const {
     std::vector<model::ReadBlock> blocks;
     const LandmarkMemory* memory = piece.segments.back().memory.get();
     if (memory == nullptr) return blocks;
-    const LandmarkMemory::Group& read = memory->groups.back();
-    for (size_t i = 0; i < read.chunks.size(); ++i) {
-      blocks.push_back({read.chunks[i]->tokens, read.retrieved.weights[i],
-                        static_cast<int64_t>(read.refs[i].owner)});
-    }
+    memory->ForEachRead([&](const ChunkRef& ref, const ChunkMemory& chunk, float weight) {
+      blocks.push_back({chunk.tokens, weight, static_cast<int64_t>(ref.owner)});
+    });
     return blocks;
   }
 
-  absl::StatusOr<bool> AddToDrafts() {
-    for (size_t i = 0; i < draft_rows_.size(); ++i) {
-      const int32_t token = draft_choices_[i].chosen.token;
-      if (token < 0) return NothingToSample();
-      drafts_->Add(draft_rows_[i].branch, std::move(draft_choices_[i]),
-                   model_.config().Ends(token));
-    }
-    return GoOnDrafting();
-  }
-
-  bool GoOnDrafting() {
-    draft_rows_ = drafts_->NextRows();
-    draft_choices_.resize(draft_rows_.size());
-    return draft_rows_.empty() && TakeDraft();
-  }
-
   // The answer goes on with the best draft, as if its tokens had been chosen one by one. It does
-  // not run if it is the whole answer.
+  // not run if it is the whole answer. Returns whether it is.
   bool TakeDraft() {
-    const Drafts::Draft draft = std::move(drafts_->Best(ReadBlocks()));
+    const Drafts::Draft* const best = drafts_->Best(request_.generated);
+    if (request_.with_drafts)
+      events_->OnDrafts(drafts_->Judged(*piece.segments.back().memory, session->mounts()));
+    const std::vector<ChosenLogprob> chosen =
+        best != nullptr ? best->chosen : std::vector<ChosenLogprob>();
     session->DropBranches();
     EndDrafts();
+    if (chosen.empty()) return !GoOnAfterGenerated();
     Clock();  // once: these tokens come together
-    std::vector<int32_t> tokens;
+    std::vector<int32_t> tokens = request_.generated;
     bool whole = false;
-    for (size_t i = 0; i < draft.chosen.size() && !whole; ++i) {
-      logprobs_ = draft.chosen[i];
+    for (size_t i = tokens.size(); i < chosen.size() && !whole; ++i) {
+      logprobs_ = chosen[i];
       sampled_ = logprobs_.chosen.token;
       tokens.push_back(sampled_);
       whole = TakeChoice();
@@ -247,7 +244,9 @@ class Generation final : public Request {
       ++prompt_end;
     }
     if (request_.flush) input_.flushes = {prompt_end};
-    return session->CheckLimit(std::ssize(input_.tokens) - static_cast<int64_t>(input_.next_token));
+    const int64_t after = drafts_.has_value() ? std::ssize(request_.generated) : 0;
+    return session->CheckLimit(std::ssize(input_.tokens) + after -
+                               static_cast<int64_t>(input_.next_token));
   }
 
   // What the request had generated before: its text goes through the same steps as when it was
@@ -276,6 +275,8 @@ class Generation final : public Request {
     usage_.generated_tokens = std::ssize(tokens);
     complete_ = stopped() || usage_.generated_tokens == request_.max_tokens;
     TakeReason();
+    if (drafts_.has_value() && !complete_) return absl::OkStatus();  // they run after the drafts
+    EndDrafts();
     // The last token of a complete request is not run: the session's next request begins with it.
     input_.tokens.insert(input_.tokens.end(), tokens.begin(), tokens.end() - (complete_ ? 1 : 0));
     if (request_.sampling.dry_multiplier > 0) generated_ = tokens;
@@ -294,17 +295,11 @@ class Generation final : public Request {
     if (!tells() || sampled_ < 0) return;
     const LogSoftmax probabilities(logits);
     logprobs_ = Told(sampled_, probabilities);
-    if (drafts_.has_value())
-      likeliest_ = probabilities.Likeliest(model_.config(), drafts_->likeliest());
-  }
-
-  // Drafts may be called for on several threads at once.
-  void ChooseInDraft(const HeadRow& head, std::span<const float> logits) {
-    kernels::SampleScratch scratch;
-    const int32_t token =
-        kernels::Sample(logits, piece.sampling, NeverChosenOf(model_.config()), scratch);
-    ChosenLogprob& choice = draft_choices_[static_cast<size_t>(head.index)];
-    choice = token < 0 ? ChosenLogprob{{token, 0}, {}} : Told(token, LogSoftmax(logits));
+    if (!drafts_.has_value()) return;
+    std::vector<model::ReadBlock> blocks = ReadBlocks();
+    if (blocks.empty()) return;
+    drafts_->Begin(probabilities, request_.logprobs.value_or(0), std::move(blocks),
+                   std::move(piece.reading));
   }
 
   ChosenLogprob Told(int32_t token, const LogSoftmax& probabilities) const {
@@ -410,10 +405,7 @@ class Generation final : public Request {
   kernels::SampleScratch scratch_;  // where the choice is made here
   ChosenLogprob logprobs_;          // of sampled_, where tells()
   std::optional<Drafts> drafts_;    // until one is chosen
-  // The rows of drafts that run, and what follows each.
-  std::vector<Session::BranchRow> draft_rows_;
-  std::vector<ChosenLogprob> draft_choices_;
-  std::vector<TokenLogprob> likeliest_;  // at the prompt's end, for drafts
+  bool drafting_ = false;           // the session has branches, in which they run
   FinishReason reason_ = FinishReason::kMaxTokens;
   Usage usage_;
   const SteadyTime arrived_ = std::chrono::steady_clock::now();

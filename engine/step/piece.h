@@ -27,7 +27,8 @@ struct Selection {
   size_t used = 0;
   // With an adapter: where in `chosen` those are that were found, best first (Recalled::found).
   std::vector<size_t> found;
-  float nothing = 0;  // with an adapter: what the weights of the used ones leave to 1
+  float nothing = 0;         // with an adapter: what the weights of the used ones leave to 1
+  std::vector<Chosen> more;  // what only its reader reads
 };
 
 // Owned by a request, whose session plans the rows; advanced by StepRunner on the scheduler's
@@ -36,6 +37,9 @@ struct Piece : PlannedRows {
   int64_t hits_per_group = 0;  // 0: n_ret
   bool with_retrievals = false;
   bool with_queries = false;
+  // With a reader: the tokens of a question. Asks what the reader says of the blocks that the last
+  // row reads and of more, before the head runs. Borrowed; empty: nothing is asked.
+  std::span<const int32_t> question;
 
   // Set by Begin.
   Session* session = nullptr;
@@ -46,6 +50,7 @@ struct Piece : PlannedRows {
   std::vector<WantedChunk> wanted;          // while a fetch runs, it belongs to that
   std::vector<Retrieval> retrievals;        // when wanted
   std::vector<std::vector<float>> queries;  // of the last landmark in each group, when wanted
+  model::Reading reading;                   // when asked for; empty where no block is read
 
   // The slowest tier of the chunks that the model reads; kMemory if it reads none.
   Tier slowest = Tier::kMemory;
@@ -66,6 +71,7 @@ struct Piece : PlannedRows {
     retrievals.clear();
     slowest = Tier::kMemory;
     queries.clear();
+    reading = {};
   }
 };
 

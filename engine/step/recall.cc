@@ -42,11 +42,27 @@ void AddShare(ScoredCandidate block, double share, std::vector<Share>& shares) {
   }
 }
 
+bool Lists(const Recalled& recalled, const ScoredCandidate& block) {
+  return std::ranges::any_of(recalled.blocks, [&](const ScoredCandidate& listed) {
+    return listed.candidate == block.candidate;
+  });
+}
+
+void AddMore(std::span<const ScoredCandidate> found, float score_of_nothing, int64_t most,
+             Recalled& recalled) {
+  for (const ScoredCandidate& block : found) {
+    if (std::ssize(recalled.more) == most) return;
+    if (Lists(recalled, block)) continue;
+    recalled.more.push_back(block);
+    recalled.more_weights.push_back(std::exp(block.score - score_of_nothing) * recalled.nothing);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<Recalled> Recall(const model::Model& model, ThreadPool* pool,
                                 std::span<const Pin> mounts, std::span<const int32_t> asking,
-                                std::span<const float> u, int64_t hits) {
+                                std::span<const float> u, int64_t hits, int64_t more) {
   const model::ModelConfig& config = model.config();
   std::vector<const HybridKeys*> documents;
   for (const Pin& pin : mounts) {
@@ -61,11 +77,17 @@ absl::StatusOr<Recalled> Recall(const model::Model& model, ThreadPool* pool,
   for (size_t row = 0; row < asking.size(); ++row) {
     query.terms.push_back({model.words()->word(asking[row]), weights[row]});
   }
-  const auto n = static_cast<int>(std::max<int64_t>(config.n_ret, hits));
+  const int64_t own = std::max<int64_t>(config.n_ret, hits);
+  // Each of the blocks that are read may be among the best.
+  const int64_t n = more > 0 ? std::max(own, 2 * config.n_ret + more) : own;
   ASSIGN_OR_RETURN(const std::vector<ScoredCandidate> found,
-                   SearchHybrid(pool, documents, query, n));
-  return WeighBlocks(found, u.back(), config.n_ret, model.successor_distance(),
-                     [&](int64_t candidate) { return HasSuccessor(documents, candidate); });
+                   SearchHybrid(pool, documents, query, static_cast<int>(n)));
+  const auto first = std::span(found).first(std::min(found.size(), static_cast<size_t>(own)));
+  Recalled recalled =
+      WeighBlocks(first, u.back(), config.n_ret, model.successor_distance(),
+                  [&](int64_t candidate) { return HasSuccessor(documents, candidate); });
+  if (!recalled.weights.empty()) AddMore(found, u.back(), more, recalled);
+  return recalled;
 }
 
 Recalled WeighBlocks(std::span<const ScoredCandidate> found, float score_of_nothing,

@@ -26,15 +26,19 @@ struct Recalled {
   // Where in `blocks` those are that were found, best first. The rest only follow one of them.
   std::vector<size_t> found;
   float nothing = 1;  // the weight of nothing: that no document is needed
+  // The best of the others, for the reader, and their weights, each beside those above. Empty if
+  // those are.
+  std::vector<kernels::ScoredCandidate> more;
+  std::vector<float> more_weights;
 };
 
 // Recalls blocks. `u` [query_width]: CpuModel::RecallQuery of the rows of `asking`. `hits`: the
-// least number of blocks to find, if there are so many. A block that is both found and the
-// successor of a found block has the sum of both weights. REQUIRES: an adapter; each pin has hybrid
-// keys. Fails as SearchHybrid.
+// least number of blocks to find, if there are so many; `more`: the most for the reader. A block
+// that is both found and the successor of a found block has the sum of both weights. REQUIRES: an
+// adapter; each pin has hybrid keys. Fails as SearchHybrid.
 absl::StatusOr<Recalled> Recall(const model::Model& model, ThreadPool* pool,
                                 std::span<const Pin> mounts, std::span<const int32_t> asking,
-                                std::span<const float> u, int64_t hits);
+                                std::span<const float> u, int64_t hits, int64_t more);
 
 // The last step of Recall: the softmax over the scores of the best `read_at_most` blocks of
 // `found`, of those that follow them, each `successor_distance` below, and `score_of_nothing`.

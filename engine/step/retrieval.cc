@@ -198,21 +198,25 @@ void Retriever::Choose(const Asker& asker, LandmarkQuery& query, int group) cons
   AddSelection(asker, best, weights, std::move(selection));
 }
 
+Selection::Chosen Retriever::Want(Piece& piece, const ScoredCandidate& one, float weight,
+                                  bool read) {
+  const Session::Candidate candidate = piece.session->Resolve(one.candidate);
+  size_t wanted = 0;
+  while (wanted < piece.wanted.size() && !(piece.wanted[wanted].ref == candidate.ref)) ++wanted;
+  if (wanted == piece.wanted.size()) piece.wanted.emplace_back().ref = candidate.ref;
+  if (read) piece.wanted[wanted].read_by_model = true;
+  return {wanted, candidate.mount, one.score, weight};
+}
+
 void Retriever::AddSelection(const Asker& asker, std::span<const ScoredCandidate> best,
                              std::span<const float> weights, Selection selection) {
-  Piece& piece = *asker.piece;
   selection.landmark = asker.landmark;
   selection.used = weights.size();
   for (size_t i = 0; i < best.size(); ++i) {
-    const Session::Candidate candidate = piece.session->Resolve(best[i].candidate);
-    size_t wanted = 0;
-    while (wanted < piece.wanted.size() && !(piece.wanted[wanted].ref == candidate.ref)) ++wanted;
-    if (wanted == piece.wanted.size()) piece.wanted.emplace_back().ref = candidate.ref;
-    if (i < weights.size()) piece.wanted[wanted].read_by_model = true;
-    selection.chosen.push_back(
-        {wanted, candidate.mount, best[i].score, i < weights.size() ? weights[i] : 0.0f});
+    const bool read = i < weights.size();
+    selection.chosen.push_back(Want(*asker.piece, best[i], read ? weights[i] : 0.0f, read));
   }
-  piece.selections.push_back(std::move(selection));
+  asker.piece->selections.push_back(std::move(selection));
 }
 
 // A piece has one landmark at most, the last row of those that ask.
@@ -226,15 +230,19 @@ absl::Status Retriever::SelectRecalled(std::span<Piece* const> pieces) {
     if (piece->landmarks.empty()) continue;
     asked[i].resize(static_cast<size_t>(config_.query_width()));
     askers_.push_back({piece, 0});
-    rows_.push_back({piece, piece->landmarks.front().row, asked[i]});
+    const PieceLandmark& landmark = piece->landmarks.front();
+    rows_.push_back({piece, landmark.row, asked[i],
+                     config_.adapter.reader.exists() ? &landmark.memory->question : nullptr});
   }
   if (rows_.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(backend_.Queries(0, rows_));
   for (size_t i = 0; i < askers_.size(); ++i) {
     Piece& piece = *askers_[i].piece;
     const PieceLandmark& landmark = piece.landmarks.front();
-    absl::StatusOr<Recalled> recalled = Recall(model_, threads_, piece.session->mounts(),
-                                               landmark.recent, rows_[i].u, piece.hits_per_group);
+    const int64_t more = piece.question.empty() ? 0 : config_.adapter.reader.more_blocks;
+    absl::StatusOr<Recalled> recalled =
+        Recall(model_, threads_, piece.session->mounts(), landmark.recent, rows_[i].u,
+               piece.hits_per_group, more);
     if (piece.status.ok()) piece.status = recalled.status();
     if (!piece.status.ok()) continue;
     Selection selection;
@@ -245,6 +253,8 @@ absl::Status Retriever::SelectRecalled(std::span<Piece* const> pieces) {
       ReplaceByRandom(selection.candidates, piece.first_position + landmark.row, 0,
                       recalled->blocks);
     }
+    for (size_t k = 0; k < recalled->more.size(); ++k)
+      selection.more.push_back(Want(piece, recalled->more[k], recalled->more_weights[k], true));
     AddSelection(askers_[i], recalled->blocks, recalled->weights, std::move(selection));
   }
   return absl::OkStatus();
@@ -263,6 +273,12 @@ void Retriever::Attach(Piece& piece, int group) const {
       memory.refs.push_back(wanted.ref);
       memory.retrieved.weights.push_back(selection.chosen[i].weight);
       AddChunk(wanted.memory, memory);
+    }
+    for (const Selection::Chosen& chosen : selection.more) {
+      const WantedChunk& wanted = piece.wanted[chosen.wanted];
+      landmark.memory->more.refs.push_back(wanted.ref);
+      landmark.memory->more.retrieved.weights.push_back(chosen.weight);
+      landmark.memory->more.chunks.push_back(wanted.memory);
     }
     if (!piece.with_retrievals) continue;
     Retrieval retrieval;

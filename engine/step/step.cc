@@ -51,7 +51,10 @@ std::span<PieceRows* const> StepRunner::rows() {
 
 absl::Status StepRunner::RunStage(int stage) {
   if (stage > groups_) {
-    for (Piece* piece : batch_) Point(*piece);
+    for (Piece* piece : batch_) {
+      Point(*piece);
+      RETURN_IF_ERROR(Read(*piece));
+    }
     return backend_.RunHead(rows());
   }
   if (stage == 0) {
@@ -86,6 +89,19 @@ void StepRunner::Point(Piece& piece) const {
     }
     if (pointer_ != nullptr) head.pointed = pointer_->Point(head.recent, chunks);
   }
+}
+
+absl::Status StepRunner::Read(Piece& piece) const {
+  if (piece.question.empty() || piece.head.empty()) return absl::OkStatus();
+  const LandmarkMemory* const memory = piece.segments.back().memory.get();
+  if (memory == nullptr || memory->question.empty()) return absl::OkStatus();
+  model::ReaderQuestion question{memory->question, piece.question, {}};
+  memory->ForEachRead([&](const ChunkRef&, const ChunkMemory& chunk, float weight) {
+    question.blocks.push_back({chunk.memory.reader_rows, chunk.tokens, weight});
+  });
+  if (question.blocks.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(piece.reading, backend_.Read(question));
+  return absl::OkStatus();
 }
 
 absl::Status StepRunner::AddClosedChunks() {

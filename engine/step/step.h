@@ -43,6 +43,8 @@ class StepRunner {
   absl::Status ProjectWanted();
   // Fills HeadRow::pointed in a model with a pointer, HeadRow::copied in one with an adapter.
   void Point(Piece& piece) const;
+  // Fills Piece::reading where it is asked for.
+  absl::Status Read(Piece& piece) const;
 
   const bool landmarks_;
   const int groups_;

@@ -18,10 +18,12 @@ constexpr int kAdapterFormat = 1;
 constexpr size_t kDigestDigits = 64;  // of SHA-256 in hex
 constexpr char kShares[] = "score_shares";
 constexpr char kJudge[] = "judge";
+constexpr char kReader[] = "reader";
 constexpr double kMaxShare = 100;
 constexpr int kMaxDrafts = 20;  // as many as are likeliest
 constexpr int kMaxDraftTokens = 64;
 constexpr int64_t kMaxUnits = 1024;
+constexpr int kMaxMoreBlocks = 64;
 constexpr double kMaxJudgeWeight = 1e6;
 
 void ReadBase(Fields& base, AdapterConfig& adapter) {
@@ -44,22 +46,31 @@ bool IsWeight(const json& value) {
   return value.is_number() && std::abs(value.get<double>()) <= kMaxJudgeWeight;
 }
 
-// A list of `size` numbers; empty if `value` is none.
-std::vector<double> Weights(const json& value, size_t size) {
-  if (!value.is_array() || value.size() != size || !std::ranges::all_of(value, IsWeight)) return {};
-  return value.get<std::vector<double>>();
+// A list of `before` numbers and one for each feature; empty if `value` is none. Judges from before
+// there were readers have fewer features: the others weigh nothing.
+std::vector<double> Weights(const json& value, size_t before) {
+  using F = DraftFeature;
+  const auto numbers = [&](size_t features) { return value.size() == before + features; };
+  if (!value.is_array() || !(numbers(F::kCount) || numbers(F::kFromSpan)) ||
+      !std::ranges::all_of(value, IsWeight)) {
+    return {};
+  }
+  auto weights = value.get<std::vector<double>>();
+  weights.resize(before + F::kCount);
+  return weights;
 }
 
 void ReadJudge(Fields& fields, JudgeConfig& judge) {
   fields.Integer("drafts", 2, kMaxDrafts, true, judge.drafts);
   fields.Integer("draft_tokens", 1, kMaxDraftTokens, true, judge.draft_tokens);
+  fields.Integer("span_drafts", 0, kMaxDrafts, false, judge.span_drafts);
   const json* refusal = fields.Find("refusal", true);
   if (refusal != nullptr && refusal->is_string() && !refusal->get_ref<const std::string&>().empty())
     judge.refusal = refusal->get<std::string>();
   else if (refusal != nullptr)
     fields.Expected("refusal", "a text");
   if (const json* linear = fields.Find("linear", true)) {
-    judge.linear = Weights(*linear, DraftFeature::kCount);
+    judge.linear = Weights(*linear, 0);
     if (judge.linear.empty())
       fields.Expected("linear", absl::StrCat(DraftFeature::kCount, " numbers"));
   }
@@ -71,17 +82,31 @@ void ReadJudge(Fields& fields, JudgeConfig& judge) {
   if (!hidden->is_array() || std::ssize(*hidden) > kMaxUnits)
     return fields.Expected("hidden", expected);
   for (const json& unit : *hidden) {
-    const std::vector<double> weights = Weights(unit, DraftFeature::kCount + 2);
+    const std::vector<double> weights = Weights(unit, 2);
     if (weights.empty()) return fields.Expected("hidden", expected);
     judge.hidden.push_back({weights[0], weights[1], {weights.begin() + 2, weights.end()}});
   }
+}
+
+void ReadReader(Fields& fields, ReaderConfig& reader) {
+  fields.Integer("width", 1, kMaxSize, true, reader.width);
+  fields.Integer("heads", 1, std::max(1, reader.width), true, reader.heads);
+  if (reader.heads > 0 && reader.width % (2 * reader.heads) != 0)
+    fields.Expected("heads", absl::StrCat("heads of an even width of ", reader.width));
+  fields.Integer("layers", 1, kMaxLayers, true, reader.layers);
+  fields.Integer("ffn", 1, kMaxSize, true, reader.ffn);
+  fields.Integer("question_tokens", 1, kMaxChunkTokens, true, reader.question_tokens);
+  fields.Integer("more_blocks", 0, kMaxMoreBlocks, true, reader.more_blocks);
+  fields.Integer("span_tokens", 1, kMaxChunkTokens, true, reader.span_tokens);
+  fields.Integer("spans", 1, kMaxDrafts, true, reader.spans);
 }
 
 }  // namespace
 
 std::string WithoutQueryKeys(const std::string& text) {
   auto root = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!root.is_object() || root.erase(kShares) + root.erase(kJudge) == 0) return text;
+  if (!root.is_object() || root.erase(kShares) + root.erase(kJudge) + root.erase(kReader) == 0)
+    return text;
   return absl::StrCat(root.dump(2, ' ', /*ensure_ascii=*/true), "\n");
 }
 
@@ -117,6 +142,7 @@ absl::Status AddAdapter(const std::string& text, ModelConfig& config) {
   fields.Integer("segment_tokens", config.chunk_tokens, kMaxSize, true, adapter.segment_tokens);
   fields.Object(kShares, false, [&](Fields& shares) { ReadShares(shares, adapter); });
   fields.Object(kJudge, false, [&](Fields& judge) { ReadJudge(judge, adapter.judge); });
+  fields.Object(kReader, false, [&](Fields& reader) { ReadReader(reader, adapter.reader); });
   fields.ReportUnknown();
   if (config.context > 0 && adapter.segment_tokens > config.context) {
     fields.Expected("segment_tokens",

@@ -16,9 +16,9 @@ namespace recollect::model {
 absl::Status AddAdapter(const std::string& json, ModelConfig& config);
 
 // Returns the part of memory.json that documents depend on, for the fingerprint: all of it, but for
-// "score_shares" and "judge", which only questions do. Without these keys it is the text itself,
-// byte for byte, and with one what json.dump(indent=2) and a newline write of the rest. What is no
-// JSON is returned as it is.
+// "score_shares", "judge" and "reader", which only questions do. Without these keys it is the text
+// itself, byte for byte, and with one what json.dump(indent=2) and a newline write of the rest.
+// What is no JSON is returned as it is.
 std::string WithoutQueryKeys(const std::string& json);
 
 }  // namespace recollect::model

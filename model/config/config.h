@@ -15,6 +15,7 @@
 #include "kernels/rope/rope.h"
 #include "model/config/judge_config.h"
 #include "model/config/pattern.h"
+#include "model/config/reader_config.h"
 
 namespace recollect::model {
 
@@ -89,7 +90,8 @@ struct AdapterConfig {
   // The shares of the dense and of the sparse part in a score, by which queries are multiplied
   // (docs/decisions/0071-words-weigh-more.md); training has 1 and 1.
   double dense_share = 1, sparse_share = 1;
-  JudgeConfig judge;  // of drafts
+  JudgeConfig judge;    // of drafts
+  ReaderConfig reader;  // of blocks
 };
 
 // The parts of one decoder layer.

@@ -30,6 +30,18 @@ struct DraftFeature {
     kEchoes,    // idf(its words in the question) / idf(its words)
     kDigits,    // has it a digit: 1 - Σ kLikely of the drafts that begin with one; else 0
     kDocument,  // Σ weights of the blocks of the block's document
+    // The next are zero without a reader. p of a span is its probability, and its ln p is at least
+    // -15 here; "says": all words of the one stand in the other, in order, one after the other.
+    kFromSpan,     // 1 if it was made of a span
+    kSpanWords,    // Σ p · idf(words in common) / idf(the span's words)
+    kSpanShare,    // Σ p · idf(words in common) / idf(its words)
+    kSpanBoth,     // Σ p · the harmonic mean of the two shares
+    kNearestSpan,  // the most of ln p + ln of that mean, which is at least 0.001 here
+    kSaysSpans,    // Σ p of the spans that it says
+    kSaysSpan,  // the most ln p of the spans that it says, -15 without one; less that of the best
+    kInSpan,    // the same of the spans that say it
+    kBestSpan,  // ln p of the best span
+    kNothing,   // ln p that the blocks have no answer
     kCount
   };
 };
@@ -42,6 +54,7 @@ struct JudgeConfig {
   };
   int drafts = 0;        // the most of one answer; 0: there is no judge
   int draft_tokens = 0;  // the most of each
+  int span_drafts = 0;   // how many of the reader's spans are drafts, too
   std::string refusal;   // what the model was trained to say where documents do not answer
   std::vector<double> linear;
   std::vector<Unit> hidden;

@@ -17,12 +17,6 @@ namespace {
 
 enum Role : int { kBlock, kQuery };
 
-float Dot(const float* a, const float* b, int64_t count) {
-  double sum = 0;
-  for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(a[i]) * b[i];
-  return static_cast<float>(sum);
-}
-
 float Softplus(float x) { return std::max(x, 0.0f) + std::log1p(std::exp(-std::abs(x))); }
 
 // In place on x[width]: x / |x|, times `scale`.
@@ -158,6 +152,7 @@ Memory CpuModel::ProjectAdapterMemory(kernels::OpContext& ctx, std::span<const B
     project(of_layer.k_proj, memory.keys);
     project(of_layer.v_proj, memory.values);
   }
+  if (config.adapter.reader.exists()) memory.reader_rows = ReaderRows(ctx, states, rows);
   return memory;
 }
 

@@ -12,6 +12,7 @@
 #include "model/cpu/layers.h"
 #include "model/model_files.h"
 #include "model/weights/adapter_weights.h"
+#include "model/weights/reader_weights.h"
 #include "model/weights/tensor_file.h"
 #include "model/weights/weights.h"
 
@@ -22,6 +23,14 @@ absl::Status CheckBf16(DType dtype) {
   if (dtype != DType::kBf16 || kernels::Bf16Supported()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "this CPU has no bf16 products (AVX512-BF16 or AMX); use fp32");
+}
+
+// Reads the weights of the adapter's reader, if it has one.
+absl::Status AddReader(const Model& model, Weights& weights) {
+  if (!model.config().adapter.reader.exists()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const auto file, OpenReader(model.files(), model.config()));
+  return Annotate(ReadReader(*file, model.config(), model.dtype(), weights),
+                  model.files().reader_weights);
 }
 
 // Adds `delta`, the rows of the reading segments packed in order, to their rows of y.
@@ -76,6 +85,7 @@ absl::StatusOr<std::unique_ptr<CpuModel>> CpuModel::Load(const std::string& path
   }
   auto weights = LoadWeights(*file, adapter.get(), model->config(), dtype);
   if (!weights.ok()) return Annotate(weights.status(), model->files().weights);
+  RETURN_IF_ERROR(AddReader(*model, *weights));
   model->weights_ = std::make_unique<const Weights>(*std::move(weights));
   return model;
 }
@@ -91,6 +101,7 @@ absl::StatusOr<std::unique_ptr<CpuModel>> CpuModel::LoadAdapter(const std::strin
   auto weights = std::make_unique<Weights>();
   RETURN_IF_ERROR(Annotate(ReadAdapter(*file, model->config(), dtype, *weights),
                            model->files().adapter_weights));
+  RETURN_IF_ERROR(AddReader(*model, *weights));
   model->weights_ = std::move(weights);
   return model;
 }

@@ -24,6 +24,7 @@
 #include "kernels/gca/gca.h"
 #include "model/chunk.h"
 #include "model/model.h"
+#include "model/reading.h"
 #include "model/state/layer_branch.h"
 #include "model/state/local_state.h"
 
@@ -47,10 +48,12 @@ struct Segment {
 struct Memory {
   std::vector<Bf16> keys, values;
   std::vector<Bf16> pointer_keys = {};  // with an adapter: CopiedChunk::keys
+  std::vector<Bf16> reader_rows = {};   // with a reader: ReaderBlock::rows
   int rows = 0;
   kernels::MemoryView view() const { return {keys.data(), values.data(), rows}; }
   int64_t bytes() const {
-    return static_cast<int64_t>((keys.size() + values.size() + pointer_keys.size()) * sizeof(Bf16));
+    return static_cast<int64_t>(
+        (keys.size() + values.size() + pointer_keys.size() + reader_rows.size()) * sizeof(Bf16));
   }
 };
 
@@ -121,6 +124,15 @@ class CpuModel final : public Model {
   void MixCopied(kernels::OpContext& ctx, const float* h, const float* q,
                  std::span<const CopiedChunk> chunks, float* logits) const;
 
+  // The next two: REQUIRES a reader.
+
+  // Returns ReaderQuestion::rows, of the last rows h[rows, d] of a prompt; `rows` >= 1.
+  std::vector<Bf16> AskReader(kernels::OpContext& ctx, const float* h, int64_t rows) const;
+
+  // Returns what the reader says of the tokens of a block of the question. MakeReading follows.
+  std::vector<TokenScores> ReadBlock(kernels::OpContext& ctx, const ReaderQuestion& question,
+                                     const ReaderBlock& block) const;
+
   // Writes logits[rows, vocab_size] of h[rows, d] after the last layer; in a model with a pointer,
   // kernels::MixPointed follows.
   void Logits(kernels::OpContext& ctx, const float* h, int64_t rows, float* logits) const;
@@ -131,6 +143,8 @@ class CpuModel final : public Model {
   Memory ProjectSharedMemory(kernels::OpContext& ctx, std::span<const Bf16> states, int rows) const;
   Memory ProjectAdapterMemory(kernels::OpContext& ctx, std::span<const Bf16> states,
                               int rows) const;
+  std::vector<Bf16> ReaderRows(kernels::OpContext& ctx, std::span<const Bf16> states,
+                               int rows) const;
 
   std::unique_ptr<const Weights> weights_;
 };

@@ -13,6 +13,7 @@
 //   encoder_layers.cc     layers of that encoder and of the adapter's
 //   adapter_encoder.cc    the same of a memory adapter, and its queries
 //   adapter_pointer.cc    its pointer head
+//   adapter_reader.cc     its reader
 //   retrieval_query.cc    residual at a landmark → query u (design 2.4)
 //   memory_projection.cc  chunk states E → memory K, V (design 2.3)
 //
@@ -57,6 +58,13 @@ struct LayerContext {
 
 inline LayerContext ContextOf(const Model& model) {
   return {model.config(), model.dtype(), model.config().norm_eps};
+}
+
+// Summed in double.
+inline float Dot(const float* a, const float* b, int64_t count) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(a[i]) * b[i];
+  return static_cast<float>(sum);
 }
 
 inline const float* OrNull(const std::vector<float>& values) {

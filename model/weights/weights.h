@@ -150,6 +150,19 @@ struct AdapterMemoryWeights {
   kernels::PackedMatrix k_proj, v_proj;  // [Dkv, d]
 };
 
+// The reader of an adapter (docs/llama.md, "Reader"). Norms use kAdapterNormEps.
+struct ReaderWeights {
+  kernels::PackedMatrix states_proj;    // [c, state_width]
+  kernels::PackedMatrix question_proj;  // [c, d]
+  kernels::PackedMatrix ask_proj;       // [c, c]
+  kernels::PackedMatrix mix_proj;       // [c, 3 c + kReaderMarks]
+  std::vector<EncoderLayerWeights> layers;
+  std::vector<float> out_norm;            // [c]
+  std::vector<float> out_proj, out_bias;  // [2, c], [2]: begins, ends
+  std::vector<float> nothing_proj;        // [c]
+  float nothing_bias = 0;
+};
+
 // The weights of an adapter besides the layers' GCA (docs/llama.md, "Memory adapter"). Norms
 // use kAdapterNormEps.
 struct AdapterWeights {
@@ -168,6 +181,7 @@ struct AdapterWeights {
   kernels::PackedMatrix pointer_key_proj, pointer_query_proj;  // [d_p, d]
   float pointer_scale = 0, pointer_evidence = 0, pointer_gate_bias = 0;
   std::vector<float> pointer_gate_proj;  // [d]
+  ReaderWeights reader;                  // empty without one
 };
 
 struct Weights : WeightsOf<HostTensors> {

@@ -34,6 +34,7 @@ engine::RetrieveRequest Decode(const v1::RetrieveRequest& request);
 v1::Document Encode(const store::DocumentInfo& info);
 v1::UnfinishedIngest Encode(const store::IngestProgress& progress);
 v1::IngestProgress Encode(const engine::IngestStatus& status);
+v1::Hit Encode(const engine::Hit& hit);
 v1::Retrieval Encode(const engine::Retrieval& retrieval);
 
 // --- generation
@@ -44,6 +45,7 @@ absl::StatusOr<engine::ScoreRequest> Decode(const v1::ScoreRequest& request);
 v1::GenerateResponse EncodeDone(engine::FinishReason reason, const engine::Usage& usage);
 v1::Saved Encode(const absl::StatusOr<store::DocumentInfo>& saved);
 v1::TokenLogprobs Encode(const engine::ChosenLogprob& token);
+v1::Drafts Encode(const engine::JudgedDrafts& judged);
 v1::Session Encode(const engine::SessionInfo& info);
 v1::ScoreResponse Encode(const engine::ScoreResult& result);
 

@@ -155,6 +155,18 @@ v1::IngestProgress Encode(const engine::IngestStatus& status) {
   return progress;
 }
 
+v1::Hit Encode(const engine::Hit& hit) {
+  v1::Hit message;
+  message.set_document(hit.document);
+  message.set_chunk(hit.chunk);
+  message.set_score(hit.score);
+  message.set_weight(hit.weight);
+  message.set_text_begin(hit.text_begin);
+  message.set_text_end(hit.text_end);
+  message.set_tier(Encode(hit.tier));
+  return message;
+}
+
 v1::Retrieval Encode(const engine::Retrieval& retrieval) {
   v1::Retrieval message;
   message.set_position(retrieval.position);
@@ -162,14 +174,7 @@ v1::Retrieval Encode(const engine::Retrieval& retrieval) {
   message.set_candidates(retrieval.candidates);
   if (retrieval.nothing.has_value()) message.set_nothing(*retrieval.nothing);
   for (const engine::Hit& hit : retrieval.hits) {
-    v1::Hit& out = *message.add_hits();
-    out.set_document(hit.document);
-    out.set_chunk(hit.chunk);
-    out.set_score(hit.score);
-    out.set_weight(hit.weight);
-    out.set_text_begin(hit.text_begin);
-    out.set_text_end(hit.text_end);
-    out.set_tier(Encode(hit.tier));
+    *message.add_hits() = Encode(hit);
   }
   return message;
 }

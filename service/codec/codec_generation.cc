@@ -74,6 +74,7 @@ absl::StatusOr<engine::GenerateRequest> Decode(const v1::GenerateRequest& reques
   result.ignore_eos = request.ignore_eos();
   if (request.has_stop_repetition()) result.stop_repetition = request.stop_repetition();
   if (request.has_drafts()) result.drafts = request.drafts();
+  result.with_drafts = request.with_drafts();
   result.with_retrievals = request.with_retrievals();
   if (request.has_logprobs()) result.logprobs = request.logprobs();
   if (request.has_save_as()) {
@@ -126,6 +127,32 @@ v1::TokenLogprobs Encode(const engine::ChosenLogprob& token) {
     result.add_top_ids(top.token);
     result.add_top_logprobs(top.logprob);
   }
+  return result;
+}
+
+v1::Drafts Encode(const engine::JudgedDrafts& judged) {
+  v1::Drafts result;
+  for (const engine::JudgedDrafts::Draft& draft : judged.drafts) {
+    v1::Draft& one = *result.add_drafts();
+    for (const engine::TokenLogprob& token : draft.tokens) {
+      one.add_ids(token.token);
+      one.add_logprobs(token.logprob);
+    }
+    if (draft.ended) one.mutable_ids()->RemoveLast();
+    one.set_text(ValidUtf8(draft.text));
+    one.set_ended(draft.ended);
+    one.set_from_span(draft.from_span);
+    one.set_score(draft.score);
+  }
+  for (const engine::JudgedDrafts::Span& span : judged.spans) {
+    v1::Span& one = *result.add_spans();
+    one.set_block(span.block);
+    one.mutable_ids()->Add(span.tokens.begin(), span.tokens.end());
+    one.set_text(ValidUtf8(span.text));
+    one.set_logprob(span.logprob);
+  }
+  for (const engine::Hit& block : judged.blocks) *result.add_blocks() = Encode(block);
+  result.set_nothing(judged.nothing);
   return result;
 }
 

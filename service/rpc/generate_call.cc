@@ -69,6 +69,11 @@ class Events final : public engine::GenerateEvents {
     *message.mutable_retrieval() = Encode(retrieval);
     call_->Push(std::move(message));
   }
+  void OnDrafts(const engine::JudgedDrafts& drafts) override {
+    v1::GenerateResponse message;
+    *message.mutable_drafts() = Encode(drafts);
+    call_->Push(std::move(message));
+  }
   void OnLogprobs(const engine::ChosenLogprob& token) override {
     v1::GenerateResponse message;
     *message.mutable_logprobs() = Encode(token);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "gmock/gmock.h"
 #include "model/judge.h"
 #include "model/text/tokenizer.h"
@@ -43,61 +44,121 @@ std::vector<int32_t> From(const std::vector<int32_t>& tokens, int64_t begin) {
   return {tokens.begin() + begin, tokens.end()};
 }
 
-// A draft as the judge sees it, from a greedy answer that was made to begin with `first`.
-model::Draft DraftOf(const Generated& greedy, TokenLogprob first, const model::JudgeConfig& judge) {
-  model::Draft draft{.tokens = {first.token}, .logprobs = {first.logprob}};
-  for (const ChosenLogprob& one : greedy.logprobs) {
-    if (std::ssize(draft.tokens) == judge.draft_tokens) return draft;
-    draft.logprobs.push_back(one.chosen.logprob);
-    if (std::ssize(draft.tokens) > std::ssize(greedy.tokens)) {
-      draft.ended = true;
-      return draft;
-    }
-    draft.tokens.push_back(one.chosen.token);
+// A draft as the judge sees it.
+model::Draft DraftOf(const JudgedDrafts::Draft& told) {
+  model::Draft draft{
+      .tokens = {}, .logprobs = {}, .ended = told.ended, .from_span = told.from_span};
+  for (const TokenLogprob& one : told.tokens) {
+    draft.tokens.push_back(one.token);
+    draft.logprobs.push_back(one.logprob);
   }
+  if (told.ended) draft.tokens.pop_back();
   return draft;
 }
 
-TEST_P(AdapterTest, TheJudgeChoosesAmongGreedyAnswers) {
+// The tokens of a greedy answer that was made to begin with these, and their log probabilities
+// after them, up to `most`.
+std::vector<TokenLogprob> GoOn(Engine& engine, const std::string& question,
+                               const std::vector<int32_t>& begin, int64_t most) {
+  GenerateRequest request = Telling(AskBy(question, false), 0);
+  request.generated = begin;
+  std::vector<TokenLogprob> said;
+  for (const ChosenLogprob& one : Generate(engine, request).logprobs)
+    if (std::ssize(begin) + std::ssize(said) < most) said.push_back(one.chosen);
+  return said;
+}
+
+TEST_P(AdapterTest, TheJudgeChoosesAmongGreedyAnswersAndSpans) {
   const auto model = AdapterModelForTest();
   const auto engine = MakeWithDocument();
   const model::Judge& judge = *model->judge();
-  int compared = 0, others = 0;
+  const int64_t most = judge.config().draft_tokens;
+  int compared = 0, others = 0, spans = 0;
   for (int i = 0; i < 8; ++i) {
-    const Generated greedy =
-        Generate(*engine, Telling(AskBy(Question(i), false), judge.config().drafts));
-    ASSERT_THAT(greedy.status, IsOk());
-    if (greedy.tokens.empty() || !ReadsDocuments(greedy)) continue;
-    // The drafts and the blocks, by requests of their own.
-    std::vector<std::vector<int32_t>> texts;
-    std::vector<model::ReadBlock> blocks;
-    for (const Hit& hit : greedy.retrievals.front().hits) {
-      if (hit.weight == 0) continue;
-      const std::string text = *engine->ReadText("d", hit.text_begin, hit.text_end);
-      texts.push_back(*model->tokenizer()->Encode(text));
-      blocks.push_back({{}, hit.weight, 0});
+    GenerateRequest request = AskBy(Question(i), true);
+    request.with_drafts = true;
+    const Generated answer = Generate(*engine, request);
+    ASSERT_THAT(answer.status, IsOk());
+    if (answer.drafts.empty()) continue;
+    ASSERT_TRUE(ReadsDocuments(answer));
+    ASSERT_EQ(answer.drafts.size(), 1u);
+    const JudgedDrafts& told = answer.drafts.front();
+    EXPECT_FALSE(told.spans.empty());
+    EXPECT_LT(told.nothing, 0);
+    std::vector<double> scores;
+    size_t span = 0;
+    for (const JudgedDrafts::Draft& draft : told.drafts) {
+      // Each goes on as an answer does that has begun with it.
+      std::vector<int32_t> begin = {draft.tokens.front().token};
+      if (draft.from_span) {
+        const std::string text(absl::StripAsciiWhitespace(told.spans[span++].text));
+        begin = *model->tokenizer()->Encode(text);
+        begin.resize(static_cast<size_t>(std::min<int64_t>(std::ssize(begin), most)));
+        ++spans;
+      }
+      const std::vector<TokenLogprob> rest = GoOn(*engine, Question(i), begin, most);
+      ASSERT_EQ(draft.tokens.size(), begin.size() + rest.size());
+      for (size_t n = 0; n < draft.tokens.size(); ++n) {
+        const int32_t token = n < begin.size() ? begin[n] : rest[n - begin.size()].token;
+        EXPECT_EQ(draft.tokens[n].token, token);
+      }
+      for (size_t n = 0; n < rest.size(); ++n)
+        EXPECT_EQ(draft.tokens[begin.size() + n].logprob, rest[n].logprob);
+      scores.push_back(draft.score);
     }
-    for (size_t b = 0; b < blocks.size(); ++b) blocks[b].tokens = texts[b];
-    std::vector<model::Draft> drafts;
-    std::vector<std::vector<int32_t>> answers;
-    for (const TokenLogprob& first : greedy.logprobs.front().top) {
-      if (model->config().Ends(first.token)) continue;
-      GenerateRequest request = Telling(AskBy(Question(i), false), 0);
-      request.generated = {first.token};
-      const Generated rest = Generate(*engine, request);
-      drafts.push_back(DraftOf(rest, first, judge.config()));
-      answers.push_back({first.token});
-      answers.back().insert(answers.back().end(), rest.tokens.begin(), rest.tokens.end());
-    }
-    const std::vector<double> scores =
-        judge.Scores(*model->tokenizer()->Encode(Question(i)), blocks, drafts);
     const auto best = static_cast<size_t>(std::ranges::max_element(scores) - scores.begin());
-    EXPECT_EQ(Generate(*engine, AskBy(Question(i), true)).tokens, answers[best]) << i;
+    const std::vector<int32_t> said = DraftOf(told.drafts[best]).tokens;
+    EXPECT_EQ(std::vector(answer.tokens.begin(), answer.tokens.begin() + std::ssize(said)), said);
     ++compared;
     others += best > 0 ? 1 : 0;
   }
   EXPECT_GE(compared, 4);
   EXPECT_GE(others, 2);
+  EXPECT_GE(spans, 4);
+}
+
+// The numbers by which drafts are judged come from the blocks that were read, first those of the
+// answer, then the reader's own.
+TEST_P(AdapterTest, ScoresAreTheJudges) {
+  const auto model = AdapterModelForTest();
+  const auto engine = MakeWithDocument();
+  GenerateRequest request = AskBy(Question(0), true);
+  request.with_drafts = true;
+  const Generated answer = Generate(*engine, request);
+  ASSERT_EQ(answer.drafts.size(), 1u);
+  const JudgedDrafts& told = answer.drafts.front();
+  std::vector<int64_t> read;
+  for (const Hit& hit : answer.retrievals.front().hits) read.push_back(hit.chunk);
+  const auto chunk = [&](size_t i) { return told.blocks.at(i).chunk; };
+  for (size_t i = 0; i < read.size(); ++i) EXPECT_EQ(chunk(i), read[i]);
+  EXPECT_GT(told.blocks.size(), read.size());
+  for (size_t i = read.size(); i < told.blocks.size(); ++i) {
+    EXPECT_THAT(read, ::testing::Not(::testing::Contains(chunk(i))));
+    EXPECT_LE(told.blocks[i].weight, told.blocks.front().weight);
+  }
+  std::vector<std::vector<int32_t>> texts;
+  std::vector<model::ReadBlock> blocks;
+  for (const Hit& hit : told.blocks) {
+    const std::string text = *engine->ReadText("d", hit.text_begin, hit.text_end);
+    texts.push_back(*model->tokenizer()->Encode(text));
+    blocks.push_back({{}, hit.weight, 0});
+  }
+  for (size_t b = 0; b < blocks.size(); ++b) blocks[b].tokens = texts[b];
+  model::Reading reading{.spans = {}, .nothing = told.nothing};
+  for (const JudgedDrafts::Span& span : told.spans) {
+    const auto block = static_cast<size_t>(span.block);
+    ASSERT_LT(block, texts.size());
+    const auto found = std::ranges::search(texts[block], span.tokens);
+    ASSERT_FALSE(found.empty());
+    const auto first = static_cast<int>(found.begin() - texts[block].begin());
+    reading.spans.push_back(
+        {block, first, first + static_cast<int>(std::ssize(span.tokens)) - 1, span.logprob});
+  }
+  std::vector<model::Draft> drafts;
+  for (const JudgedDrafts::Draft& draft : told.drafts) drafts.push_back(DraftOf(draft));
+  const std::vector<double> scores =
+      model->judge()->Scores(*model->tokenizer()->Encode(Question(0)), blocks, reading, drafts);
+  for (size_t k = 0; k < scores.size(); ++k) EXPECT_DOUBLE_EQ(told.drafts[k].score, scores[k]) << k;
 }
 
 TEST_P(AdapterTest, AnAnswerByDraftsIsOneLikeAnyOther) {

@@ -118,9 +118,42 @@ TEST_F(AdapterFilesTest, DocumentsDoNotDependOnTheJudge) {
   EXPECT_THAT(problem("drafts", 1), says("judge.drafts is 1, expected 2 to 20"));
   EXPECT_THAT(problem("draft_tokens", 65), says("judge.draft_tokens is 65, expected 1 to 64"));
   EXPECT_THAT(problem("refusal", ""), says("judge.refusal is \"\", expected a text"));
-  EXPECT_THAT(problem("linear", {1, 2}), says("judge.linear is [1,2], expected 16 numbers"));
+  EXPECT_THAT(problem("linear", {1, 2}), says("judge.linear is [1,2], expected 26 numbers"));
   EXPECT_THAT(problem("hidden", {{1, 2}}), says("judge.hidden is [[1,2]], expected at most 1024"));
   EXPECT_THAT(problem("colour", "blue"), says("judge.colour is not a known key"));
+  EXPECT_THAT(problem("linear", std::vector<double>(16)), IsOk()) << "from before readers";
+}
+
+TEST_F(AdapterFilesTest, DocumentsDoNotDependOnTheReader) {
+  const auto fingerprint = [&] { return model::CpuModel::Load(directory_).value()->fingerprint(); };
+  const std::string with = fingerprint();
+  const std::string tensors = ReadFile(directory_ + "/reader.safetensors");
+  nlohmann::ordered_json root =
+      nlohmann::ordered_json::parse(ReadFile(directory_ + "/memory.json"));
+  const nlohmann::ordered_json reader = root["reader"];
+  const auto change = [&](const char* key, const nlohmann::json& value) {
+    root["reader"] = reader;
+    root["reader"][key] = value;
+    WriteFile(directory_ + "/memory.json", root.dump());
+    return Load();
+  };
+  const auto says = [](const char* text) {
+    return StatusIs(absl::StatusCode::kInvalidArgument, text);
+  };
+  EXPECT_THAT(change("width", 0), says("reader.width is 0, expected 1 to"));
+  EXPECT_THAT(change("heads", 3), says("reader.heads is 3, expected heads of an even width of 32"));
+  EXPECT_THAT(change("spans", 21), says("reader.spans is 21, expected 1 to 20"));
+  EXPECT_THAT(change("colour", "blue"), says("reader.colour is not a known key"));
+  EXPECT_THAT(change("ffn", 40),
+              says("ffn.in_proj.weight is [96, 32], the config expects [80, 32]"));
+  EXPECT_THAT(change("ffn", 48), IsOk());
+  WriteFile(directory_ + "/reader.safetensors", tensors.substr(0, tensors.size() - 100));
+  EXPECT_THAT(Load(), says("reader.safetensors"));
+  std::filesystem::remove(directory_ + "/reader.safetensors");
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kNotFound, "reader.safetensors"));
+  root.erase("reader");
+  WriteFile(directory_ + "/memory.json", root.dump(2) + "\n");
+  EXPECT_EQ(fingerprint(), with);
 }
 
 TEST_F(AdapterFilesTest, DamagedFilesAreErrorsThatNameThem) {

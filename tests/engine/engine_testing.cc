@@ -171,6 +171,11 @@ void Collector::OnRetrieval(const Retrieval& retrieval) {
   result_.retrievals.push_back(retrieval);
 }
 
+void Collector::OnDrafts(const JudgedDrafts& drafts) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  result_.drafts.push_back(drafts);
+}
+
 void Collector::OnLogprobs(const ChosenLogprob& token) {
   std::lock_guard<std::mutex> lock(mutex_);
   result_.logprobs.push_back(token);

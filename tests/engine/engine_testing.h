@@ -62,6 +62,7 @@ struct Generated {
   std::string text;
   std::vector<Retrieval> retrievals;
   std::vector<ChosenLogprob> logprobs;
+  std::vector<JudgedDrafts> drafts;
   FinishReason reason = FinishReason::kMaxTokens;
   Usage usage;
 };
@@ -71,6 +72,7 @@ class Collector final : public GenerateEvents {
  public:
   void OnTokens(const std::vector<int32_t>& tokens, const std::string& text) override;
   void OnRetrieval(const Retrieval& retrieval) override;
+  void OnDrafts(const JudgedDrafts& drafts) override;
   void OnLogprobs(const ChosenLogprob& token) override;
   void OnDone(FinishReason reason, const Usage& usage) override;
   void OnError(const absl::Status& status) override;

@@ -40,10 +40,13 @@ TEST(JudgeTest, ScoresAreThoseOfTheOracle) {
     std::vector<Draft> drafts;
     for (const json& draft : one["drafts"]) {
       drafts.push_back({draft[0].get<std::vector<int32_t>>(), draft[1].get<std::vector<float>>(),
-                        draft[2].get<bool>()});
+                        draft[2].get<bool>(), draft[3].get<bool>()});
     }
+    Reading reading{.spans = {}, .nothing = one["nothing"]};
+    for (const json& span : one["spans"])
+      reading.spans.push_back({span[0], span[1], span[2], span[3]});
     const std::vector<double> scores =
-        judge.Scores(one["question"].get<std::vector<int32_t>>(), blocks, drafts);
+        judge.Scores(one["question"].get<std::vector<int32_t>>(), blocks, reading, drafts);
     ASSERT_EQ(scores.size(), one["scores"].size());
     for (size_t k = 0; k < scores.size(); ++k)
       EXPECT_NEAR(scores[k], one["scores"][k].get<double>(), 1e-4) << one.dump();

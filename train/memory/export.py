@@ -34,16 +34,32 @@ def make_config(base, name, **changes):
     return config
 
 
+def write_config(folder, config):
+    """memory.json, with a judge's lists of numbers on one line each."""
+    short = lambda numbers: "[" + ", ".join(f"{one:.5g}" for one in numbers) + "]"  # noqa: E731
+    judge = config.get("judge", {})
+    long = {"linear": short(judge.get("linear", [])), "hidden": "[\n      " + ",\n      ".join(map(short, judge.get("hidden", []))) + "\n    ]"}
+    marked = {**config, "judge": {**judge, **{name: name.upper() for name in long}}} if judge else config
+    text = json.dumps(marked, indent=2)
+    for name, lines in long.items():
+        text = text.replace(f'"{name.upper()}"', lines)
+    path = os.path.join(folder, "memory.json")
+    with open(path + ".tmp", "w") as f:
+        f.write(text + "\n")
+    os.replace(path + ".tmp", path)
+
+
+def save_tensors(tensors, path, dtype=torch.bfloat16):
+    save_file({name: x.detach().to("cpu", dtype).contiguous() for name, x in tensors.items()}, path + ".tmp")
+    os.chmod(path + ".tmp", 0o644)
+    os.replace(path + ".tmp", path)
+
+
 def save(adapter, out, dtype=torch.bfloat16):
     """Writes an adapter's configuration and weights into the directory `out`."""
     os.makedirs(out, exist_ok=True)
-    with open(os.path.join(out, "memory.json"), "w") as f:
-        json.dump(adapter.config, f, indent=2)
-        f.write("\n")
-    path = os.path.join(out, "memory.safetensors")
-    save_file({name: x.detach().to("cpu", dtype).contiguous() for name, x in adapter.state_dict().items()}, path + ".tmp")
-    os.chmod(path + ".tmp", 0o644)
-    os.replace(path + ".tmp", path)
+    write_config(out, adapter.config)
+    save_tensors(adapter.state_dict(), os.path.join(out, "memory.safetensors"), dtype)
 
 
 def load(folder, base):

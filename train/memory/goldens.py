@@ -36,7 +36,8 @@ BASE = {
 MEMORY = {"n_low": 2, "gca_layers": [2, 3], "d_r": 16, "d_pointer": 8, "n_ret": 3, "encoder_layers": 2, "encoder_ffn": 48,
           "segment_tokens": 128, "score_shares": {"dense": 0.7, "sparse": 1.4},
           # It prefers unlikely first tokens, so that answers differ from those without drafts.
-          "judge": {"drafts": 3, "draft_tokens": 4, "refusal": "No.", "linear": [-1.0, 0.0, 0.5] + 13 * [0.0], "hidden": [18 * [0.125]]}}
+          "judge": {"drafts": 3, "draft_tokens": 4, "refusal": "No.", "span_drafts": 2, "linear": [-1.0, 0.0, 0.5] + 23 * [0.0],
+                    "hidden": [28 * [0.125]]}}
 CHAT_TEMPLATE = (
     "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou are a helpful AI "
     "assistant named SmolLM, trained by Hugging Face<|im_end|>\n' }}{% endif %}{{ '<|im_start|>' + message['role'] + '\n' + "

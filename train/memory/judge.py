@@ -21,10 +21,15 @@ import torch
 
 from data.idf import word_text
 
+from .export import write_config
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FEATURES = ("first", "likely", "rest", "mean", "tokens", "ended", "refuses", "agrees", "overlap", "run", "weight", "around", "asked",
-            "echoes", "digits", "document")
+            "echoes", "digits", "document", "from_span", "span_words", "span_share", "span_both", "nearest_span", "says_spans", "says_span", "in_span",
+            "best_span", "nothing")
 DRAFTS, DRAFT_TOKENS, REFUSAL = 6, 16, "The documents do not say."
+SPAN_DRAFTS = 2           # as many of the reader's spans are drafts, too
+LEAST_LOGPROB, LEAST_SHARE = -15.0, 1e-3  # of spans
 AROUND, TELLING = 8, 3.0  # words beside a run; the idf above which a word says what an answer is about
 UNITS, PARTS = 8, 3       # hidden units of each part; the judge is the mean of the parts, which begin from other numbers
 STEPS, RATE, DECAY = 150, 5e-3, 3e-2
@@ -75,17 +80,44 @@ def longest_run(draft, block):
     return best
 
 
-def features(words, question, blocks, drafts, refusal):
-    """[drafts, FEATURES] of one question. question, refusal: token ids; blocks: (token ids, weight, document); drafts: (token ids without
-    the end, log probabilities of them and of the end, whether it ended)."""
+def says(whole, part):
+    """Whether all words of a part, at least one, stand in the whole, one after the other."""
+    return bool(part) and any(whole[i:i + len(part)] == part for i in range(len(whole) - len(part) + 1))
+
+
+def span_features(words, said, spans, nothing):
+    """What the reader's spans say of a draft's words. spans: (words, ln p), the likeliest first."""
+    if not spans:
+        return [0.0] * 9
+    plain = lambda some: [word for word in some if word != words.blank]  # noqa: E731
+    own, whole = words.distinct(said), words.sum(words.distinct(said))
+    shares, nearest, says_spans, says_span, in_span = np.zeros(3), [], 0.0, LEAST_LOGPROB, LEAST_LOGPROB
+    for text, logprob in spans:
+        common, least = words.sum(own & words.distinct(text)), max(logprob, LEAST_LOGPROB)
+        of_span, of_draft = share(common, words.sum(words.distinct(text))), share(common, whole)
+        both = share(2 * of_span * of_draft, of_span + of_draft)
+        shares += math.exp(logprob) * np.array([of_span, of_draft, both])
+        nearest.append(least + math.log(max(both, LEAST_SHARE)))
+        if says(plain(said), plain(text)):
+            says_spans, says_span = says_spans + math.exp(logprob), max(says_span, least)
+        if says(plain(text), plain(said)):
+            in_span = max(in_span, least)
+    best = max(spans[0][1], LEAST_LOGPROB)
+    return [*shares, max(nearest), says_spans, says_span - best, in_span - best, best, max(nothing, LEAST_LOGPROB)]
+
+
+def features(words, question, blocks, spans, nothing, drafts, refusal):
+    """[drafts, FEATURES] of one question. question, refusal: token ids; blocks: (token ids, weight, document); spans: (token ids, ln p)
+    that the reader finds, none without one; nothing: ln p that there is no answer; drafts: (token ids without the end, log probabilities
+    of them and of the end, whether it ended, whether it begins with a span)."""
     asked = words.distinct(words(question))
     read, refused = [words(tokens) for tokens, _, _ in blocks], words(refusal)
-    said = [words(tokens) for tokens, _, _ in drafts]
+    said, found = [words(tokens) for tokens, *_ in drafts], [(words(tokens), logprob) for tokens, logprob in spans]
     sets = [words.distinct(one) for one in said]
-    likely = [math.exp(logprobs[0]) for _, logprobs, _ in drafts]
+    likely = [math.exp(logprobs[0]) for _, logprobs, *_ in drafts]
     likely_digits = sum(p for p, one in zip(likely, said) if words.digit[one[0]])
     rows = []
-    for k, (tokens, logprobs, ended) in enumerate(drafts):
+    for k, (tokens, logprobs, ended, from_span) in enumerate(drafts):
         others = [j for j in range(len(drafts)) if j != k]
         own, rest = words.sum(sets[k]), logprobs[1:]
         runs = [longest_run(said[k], block) for block in read]
@@ -100,7 +132,8 @@ def features(words, question, blocks, drafts, refusal):
             count, blocks[at][1], share(words.sum(asked & around), words.sum(asked)),
             share(words.sum(asked & words.distinct(block)), words.sum(asked)), share(words.sum(sets[k] & asked), own),
             1 - likely_digits if any(words.digit[word] for word in said[k]) else 0.0,
-            sum(weight for _, weight, document in blocks if document == blocks[at][2])])
+            sum(weight for _, weight, document in blocks if document == blocks[at][2]), from_span,
+            *span_features(words, said[k], found, nothing)])
     return np.array(rows, dtype=np.float64)
 
 
@@ -121,7 +154,8 @@ class Questions:
             for block in row["blocks"]:
                 blocks.setdefault(block["text"], encode(block["text"]))
             read = [(blocks[block["text"]], block["weight"], block["document"]) for block in row["blocks"]]
-            x.append(features(words, encode(row["q"]), read, [self.cut(draft) for draft in row["drafts"]], encode(REFUSAL)))
+            spans = [(span["tokens"], span["logprob"]) for span in row["spans"]]
+            x.append(features(words, encode(row["q"]), read, spans, row["nothing"], [self.cut(draft) for draft in row["drafts"]], encode(REFUSAL)))
         self.at = np.cumsum([0] + [len(one) for one in x])
         self.x = np.concatenate(x)
         self.right = np.array([draft["right"] for row in self.rows for draft in row["drafts"]])
@@ -132,7 +166,8 @@ class Questions:
     def cut(draft):
         tokens, logprobs = draft["tokens"], draft["logprobs"]
         whole = draft["ended"] and len(tokens) < DRAFT_TOKENS
-        return (tokens, logprobs, True) if whole else (tokens[:DRAFT_TOKENS], logprobs[:DRAFT_TOKENS], False)
+        kept = (tokens, logprobs, True) if whole else (tokens[:DRAFT_TOKENS], logprobs[:DRAFT_TOKENS], False)
+        return *kept, draft["from_span"]
 
     def drafts(self, i):
         return slice(self.at[i], self.at[i + 1])
@@ -174,7 +209,7 @@ def fit(questions, chosen):
         for out, bias, *of_x in units:
             of_x = np.array(of_x) / scale
             hidden.append([out / PARTS, bias - of_x @ mean, *of_x])
-    return {"drafts": DRAFTS, "draft_tokens": DRAFT_TOKENS, "refusal": REFUSAL, "linear": linear.tolist(), "hidden": hidden}
+    return {"drafts": DRAFTS, "draft_tokens": DRAFT_TOKENS, "span_drafts": SPAN_DRAFTS, "refusal": REFUSAL, "linear": linear.tolist(), "hidden": hidden}
 
 
 def refused_share(questions, z, price):
@@ -220,22 +255,9 @@ def train(arguments):
     report(questions, z, price)
     judge = fit(questions, np.arange(len(questions.rows)))
     judge["linear"][FEATURES.index("refuses")] -= price
-    path = os.path.join(arguments.memory, "memory.json")
-    with open(path) as file:
+    with open(os.path.join(arguments.memory, "memory.json")) as file:
         config = json.load(file)
-    write(path, {**config, "judge": judge})
-
-
-def write(path, config):
-    """memory.json with lists of numbers on one line each."""
-    short = lambda numbers: "[" + ", ".join(f"{one:.5g}" for one in numbers) + "]"  # noqa: E731
-    judge = config["judge"]
-    lines = json.dumps({**config, "judge": {**judge, "linear": "LINEAR", "hidden": "HIDDEN"}}, indent=2)
-    lines = lines.replace('"LINEAR"', short(judge["linear"]))
-    lines = lines.replace('"HIDDEN"', "[\n      " + ",\n      ".join(short(unit) for unit in judge["hidden"]) + "\n    ]")
-    with open(path + ".new", "w") as file:
-        file.write(lines + "\n")
-    os.replace(path + ".new", path)
+    write_config(arguments.memory, {**config, "judge": judge})
 
 
 def golden(path):
@@ -245,21 +267,27 @@ def golden(path):
              " was", " lost", " found", " documents", " do", " not", " say", " when", " where", "?", " harbour", " lantern", " winter"]
     words = Words(texts)
     some = lambda low, high: [draw.randrange(1, len(texts)) for _ in range(draw.randint(low, high))]  # noqa: E731
-    judge = {"drafts": DRAFTS, "draft_tokens": DRAFT_TOKENS, "refusal": REFUSAL, "linear": [draw.gauss(0, 1) for _ in FEATURES],
+    judge = {"drafts": DRAFTS, "draft_tokens": DRAFT_TOKENS, "span_drafts": SPAN_DRAFTS, "refusal": REFUSAL, "linear": [draw.gauss(0, 1) for _ in FEATURES],
              "hidden": [[draw.gauss(0, 1) for _ in range(len(FEATURES) + 2)] for _ in range(5)]}
     refusal, cases = [5, 20, 21, 22, 23, 3], []
     for _ in range(40):
         blocks = [(some(3, 12), round(draw.random(), 3), draw.randrange(2)) for _ in range(draw.randint(1, 4))]
+        spans = []
+        for _ in range(draw.randint(0, 3)):
+            block = draw.randrange(len(blocks))
+            first = draw.randrange(len(blocks[block][0]))
+            spans.append([block, first, min(len(blocks[block][0]) - 1, first + draw.randint(0, 3)), round(-20 * draw.random(), 3)])
         drafts = []
         for kind in range(draw.randint(2, DRAFTS)):
             source = draw.choice(blocks)[0]
             begin = draw.randrange(len(source))
             tokens = refusal + some(0, 2) if kind == 1 and draw.random() < 0.5 else source[begin:begin + draw.randint(1, 6)] + some(0, 2)
             ended = draw.random() < 0.7
-            drafts.append((tokens, [round(-3 * draw.random(), 3) for _ in range(len(tokens) + ended)], ended))
-        question = some(0, 6)
-        case = {"question": question, "blocks": blocks, "drafts": drafts,
-                "scores": scores(judge, features(words, question, blocks, drafts, refusal)).tolist()}
+            drafts.append((tokens, [round(-3 * draw.random(), 3) for _ in range(len(tokens) + ended)], ended, draw.random() < 0.3))
+        question, nothing = some(0, 6), round(-18 * draw.random(), 3)
+        texts_of = [(blocks[block][0][first:last + 1], logprob) for block, first, last, logprob in spans]
+        case = {"question": question, "blocks": blocks, "spans": spans, "nothing": nothing, "drafts": drafts,
+                "scores": scores(judge, features(words, question, blocks, texts_of, nothing, drafts, refusal)).tolist()}
         cases.append(case)
     with open(path, "w") as file:
         json.dump({"texts": texts, "refusal": refusal, "judge": judge, "cases": cases}, file, indent=None, separators=(",", ":"))

@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "train"))
 
 from families.llama import LlamaModel  # noqa: E402
-from memory import goldens, judge  # noqa: E402
+from memory import goldens, judge, reader  # noqa: E402
 from memory.export import load, save  # noqa: E402
 from memory.oracle import choose  # noqa: E402
 from memory.words import block_lengths, number_words, word_of  # noqa: E402
@@ -43,6 +43,11 @@ def test_judge_golden():
     for of_made, of_committed in zip(made["cases"], committed["cases"], strict=True):
         assert np.allclose(of_made.pop("scores"), of_committed.pop("scores"), rtol=0, atol=1e-9)
     assert made == committed
+
+
+def test_reader_golden():
+    made = reader.golden_case(GOLDEN, reader.open_reader(GOLDEN, 64, 8, 63))
+    same(made, load_file(GOLDEN / "reader_case.safetensors"), "reader_case")
 
 
 class MadeUpQuestions:

@@ -9,6 +9,7 @@ import json
 import lzma
 import os
 import pathlib
+import shutil
 import sys
 import tempfile
 
@@ -17,7 +18,8 @@ import torch
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "train"), str(ROOT / "bench" / "questions")]
 
-from memory import data, goldens, keys, train  # noqa: E402
+from memory import data, goldens, keys, reader, train  # noqa: E402
+from memory.base import Base  # noqa: E402
 from memory.export import load  # noqa: E402
 from memory.oracle import SHARES_IN_TRAINING  # noqa: E402
 import papers  # noqa: E402
@@ -69,6 +71,26 @@ def with_setting(test):
             test(Setting(files(folder)))
     run.__name__ = test.__name__
     return run
+
+
+def test_the_reader_learns_where_answers_stand():
+    os.chdir(ROOT)
+    with tempfile.TemporaryDirectory() as folder:
+        words = files(folder)
+        option = dict(zip(words[::2], words[1::2]))
+        out = os.path.join(folder, "memory")
+        shutil.copytree(GOLDEN, out, ignore=shutil.ignore_patterns("base"))
+        asked = ["--base", option["--base"], "--memory", str(GOLDEN), "--out", out, "--books", option["--books"], "--qa", option["--qa"],
+                 "--features", os.path.join(folder, "features.pt"), "--made", "4", "--minutes", "0.1", "--rate", "3e-3"]
+        reader.train(reader.arguments(asked))
+        lessons = reader.Lessons(torch.load(os.path.join(folder, "features.pt")), Base.load(option["--base"]))
+        for i in lessons.training:
+            for k, first, last in lessons.gold[i]:
+                assert lessons.made["answers"][i].lower() in "".join(lessons.texts[token] for token in lessons.block_tokens(i, k)[first:last + 1]).lower()
+        assert {bool(gold) for gold in lessons.gold} == {True, False}
+        trained = reader.open_reader(out, 64, 8, 63)
+        fresh, every = reader.Reader(trained.config, 64, 8, 63).eval(), lessons.every_block(lessons.training)
+        assert lessons.loss(trained, lessons.training, every) < 0.7 * lessons.loss(fresh, lessons.training, every)
 
 
 @with_setting

@@ -87,8 +87,11 @@ absl::Status CpuBackend::Queries(int group, std::span<const QueryRow> rows) {
     const QueryRow& query = rows[static_cast<size_t>(i)];
     if (model_->config().has_adapter()) {
       const std::span<const int32_t> ids = query.piece->ids;
-      return model_->RecallQuery(threads_->context(worker), RowsOf(*query.piece).data(),
-                                 ids.first(static_cast<size_t>(query.row + 1)), query.u.data());
+      kernels::OpContext& ctx = threads_->context(worker);
+      const float* h = RowsOf(*query.piece).data();
+      if (query.question != nullptr) *query.question = model_->AskReader(ctx, h, query.row + 1);
+      return model_->RecallQuery(ctx, h, ids.first(static_cast<size_t>(query.row + 1)),
+                                 query.u.data());
     }
     model_->Query(threads_->context(worker), group,
                   RowsOf(*query.piece).data() + query.row * model_->config().d, query.u.data());
@@ -108,8 +111,8 @@ absl::StatusOr<std::vector<ProjectedMemory>> CpuBackend::Project(
     const store::ChunkRecord& record = *chunks[static_cast<size_t>(i)].record;
     const auto memory = std::make_shared<const model::Memory>(
         model_->ProjectMemory(threads_->context(worker), record.states, record.rows));
-    projected[static_cast<size_t>(i)] = {memory->view(), memory->pointer_keys.data(), memory,
-                                         memory->bytes()};
+    projected[static_cast<size_t>(i)] = {memory->view(), memory->pointer_keys.data(),
+                                         memory->reader_rows.data(), memory, memory->bytes()};
   });
   return projected;
 }
@@ -138,6 +141,15 @@ absl::Status CpuBackend::RunGroup(std::span<PieceRows* const> pieces, int group)
              model_->config().groups[static_cast<size_t>(group)].layers, group,
              copying.empty() ? nullptr : std::function<void(int)>(ask));
   return absl::OkStatus();
+}
+
+absl::StatusOr<model::Reading> CpuBackend::Read(const model::ReaderQuestion& question) {
+  std::vector<std::vector<model::TokenScores>> scores(question.blocks.size());
+  threads_->pool.ParallelFor(std::ssize(scores), [&](int64_t i, int worker) {
+    const auto at = static_cast<size_t>(i);
+    scores[at] = model_->ReadBlock(threads_->context(worker), question, question.blocks[at]);
+  });
+  return model::MakeReading(model_->config().adapter.reader, scores);
 }
 
 absl::Status CpuBackend::RunHead(std::span<PieceRows* const> pieces) {

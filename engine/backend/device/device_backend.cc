@@ -231,7 +231,7 @@ absl::Status DeviceBackend::Queries(int group, std::span<const QueryRow> rows) {
   if (adapter_ != nullptr) {
     for (const QueryRow& row : rows) {
       const auto tokens = std::span(row.piece->ids).first(static_cast<size_t>(row.row + 1));
-      RETURN_IF_ERROR(adapter_->RecallQuery(RowsOf(*row.piece), tokens, row.u.data()));
+      RETURN_IF_ERROR(adapter_->RecallQuery(RowsOf(*row.piece), tokens, row));
     }
     return absl::OkStatus();
   }
@@ -280,9 +280,13 @@ absl::StatusOr<std::vector<ProjectedMemory>> DeviceBackend::Project(
   ASSIGN_OR_RETURN(std::vector<model::DeviceMemory> memories, model_->ProjectMemory(stored));
   for (model::DeviceMemory& memory : memories) {
     const int64_t bytes = memory.owner->bytes();
-    projected.push_back({memory.view, nullptr, std::move(memory.owner), bytes});
+    projected.push_back({.view = memory.view, .owner = std::move(memory.owner), .bytes = bytes});
   }
   return projected;
+}
+
+absl::StatusOr<model::Reading> DeviceBackend::Read(const model::ReaderQuestion& question) {
+  return adapter_->Read(question);
 }
 
 absl::Status DeviceBackend::RunHead(std::span<PieceRows* const> pieces) {

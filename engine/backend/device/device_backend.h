@@ -48,6 +48,7 @@ class DeviceBackend final : public Backend {
   absl::StatusOr<std::vector<ProjectedMemory>> Project(
       std::span<const ChunkToProject> chunks) override;
   absl::Status RunGroup(std::span<PieceRows* const> pieces, int group) override;
+  absl::StatusOr<model::Reading> Read(const model::ReaderQuestion& question) override;
   absl::Status RunHead(std::span<PieceRows* const> pieces) override;
 
  private:

@@ -5,10 +5,10 @@
 namespace recollect::engine {
 namespace {
 
-// Memory K, V on the device, and the pointer keys in RAM.
+// Memory K, V on the device, the others in RAM.
 struct AdapterMemory {
   std::shared_ptr<kernels::DeviceBuffer> on_device;
-  std::vector<Bf16> pointer_keys;
+  std::vector<Bf16> pointer_keys, reader_rows;
 };
 
 }  // namespace
@@ -21,9 +21,11 @@ absl::StatusOr<std::vector<float>> HostAdapter::Download(const float* rows, int6
 }
 
 absl::Status HostAdapter::RecallQuery(const float* rows, std::span<const int32_t> tokens,
-                                      float* u) {
+                                      const QueryRow& query) {
   ASSIGN_OR_RETURN(const std::vector<float> h, Download(rows, std::ssize(tokens)));
-  model_->RecallQuery(ctx_, h.data(), tokens, u);
+  if (query.question != nullptr)
+    *query.question = model_->AskReader(ctx_, h.data(), std::ssize(tokens));
+  model_->RecallQuery(ctx_, h.data(), tokens, query.u.data());
   return absl::OkStatus();
 }
 
@@ -37,10 +39,19 @@ absl::StatusOr<ProjectedMemory> HostAdapter::ProjectMemory(const store::ChunkRec
   RETURN_IF_ERROR(device_->Upload(memory.keys.data(), bytes, keys));
   RETURN_IF_ERROR(device_->Upload(memory.values.data(), bytes, keys + numbers));
   owner->pointer_keys = std::move(memory.pointer_keys);
+  owner->reader_rows = std::move(memory.reader_rows);
   return ProjectedMemory{.view = {keys, keys + numbers, record.rows},
                          .pointer_keys = owner->pointer_keys.data(),
+                         .reader_rows = owner->reader_rows.data(),
                          .owner = owner,
                          .bytes = 2 * bytes};
+}
+
+model::Reading HostAdapter::Read(const model::ReaderQuestion& question) {
+  std::vector<std::vector<model::TokenScores>> scores;
+  for (const model::ReaderBlock& block : question.blocks)
+    scores.push_back(model_->ReadBlock(ctx_, question, block));
+  return model::MakeReading(model_->config().adapter.reader, scores);
 }
 
 absl::StatusOr<std::vector<float>> HostAdapter::PointerQuery(const float* row) {

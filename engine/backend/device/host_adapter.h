@@ -1,6 +1,6 @@
 // The parts of a memory adapter that the backend of a device leaves to the CPU: the encoder of
-// blocks and queries, the projection of memory K, V, and the pointer head. The base's layers and
-// GCA run on the device, between which and here rows are copied.
+// blocks and queries, the projection of memory K, V, the pointer head and the reader. The base's
+// layers and GCA run on the device, between which and here rows are copied.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,12 @@ class HostAdapter {
   // Returns `count` rows in RAM.
   absl::StatusOr<std::vector<float>> Download(const float* rows, int64_t count) const;
 
+  // Fills in the query, of whose piece these are the rows and tokens up to the one that asks.
+  absl::Status RecallQuery(const float* rows, std::span<const int32_t> tokens,
+                           const QueryRow& query);
+  // Backend's function of this name.
+  model::Reading Read(const model::ReaderQuestion& question);
   // CpuModel's functions of these names.
-  absl::Status RecallQuery(const float* rows, std::span<const int32_t> tokens, float* u);
   absl::StatusOr<ProjectedMemory> ProjectMemory(const store::ChunkRecord& record);
   absl::StatusOr<std::vector<float>> PointerQuery(const float* row);
   absl::Status MixCopied(const float* row, const std::vector<float>& query,

@@ -119,6 +119,9 @@ class JudgedBackend final : public Backend {
   absl::Status RunGroup(std::span<PieceRows* const> pieces, int group) override {
     return judge->Pass(Stage::kGroup, pieces.size(), to_.RunGroup(pieces, group));
   }
+  absl::StatusOr<model::Reading> Read(const model::ReaderQuestion& question) override {
+    return to_.Read(question);
+  }
   absl::Status RunHead(std::span<PieceRows* const> pieces) override {
     return judge->Pass(Stage::kHead, pieces.size(), to_.RunHead(pieces));
   }

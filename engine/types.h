@@ -210,6 +210,9 @@ struct Hit {
   int64_t text_begin = 0, text_end = 0;  // byte range in the document's text
   Tier tier = Tier::kMemory;             // the tier it came from
   OwnerId owner{};                       // the chunk's; a later document of that name has another
+  // UTF-8: the words of this block with which the answer begins, where it was chosen as a span of
+  // the reader. Such a block may be one that only the reader has read.
+  std::string quote = {};
 };
 
 // The chunks that one group retrieved at one landmark position.

@@ -74,26 +74,30 @@ std::vector<Passage> PassagesOf(
   for (const v1::Retrieval& retrieval : retrievals) {
     const float least = retrieval.has_nothing() ? engine::kLeastCited : 0;
     for (const v1::Hit& hit : retrieval.hits()) {
-      if (hit.document().empty() || hit.weight() < least) continue;
+      if (hit.document().empty() || (hit.weight() < least && hit.quote().empty())) continue;
       Passage& block = blocks[{hit.document(), hit.text_begin()}];
       block = {hit.document(), hit.text_begin(), hit.text_end(),
-               std::max(block.weight, hit.weight())};
+               std::max(block.weight, hit.weight()),
+               hit.quote().empty() ? block.quote : hit.quote()};
     }
   }
   float most = 0;
   for (const auto& [place, block] : blocks) most = std::max(most, block.weight);
   std::vector<Passage> passages;
   for (const auto& [place, block] : blocks) {
-    if (block.weight < kLeastShare * most) continue;
+    if (block.weight < kLeastShare * most && block.quote.empty()) continue;
     Passage* const before = passages.empty() ? nullptr : &passages.back();
     if (before != nullptr && before->document == block.document && before->end == block.begin) {
       before->end = block.end;
       before->weight = std::min(before->weight + block.weight, 1.0F);
+      before->quote += block.quote;
     } else {
       passages.push_back(block);
     }
   }
-  std::ranges::stable_sort(passages, std::greater(), &Passage::weight);
+  std::ranges::stable_sort(passages, std::greater(), [](const Passage& passage) {
+    return std::pair(!passage.quote.empty(), passage.weight);
+  });
   return passages;
 }
 
@@ -150,9 +154,12 @@ void PrintPassages(client::Client& client,
   for (const Passage& passage : passages) {
     const std::string text = TextOf(client, passage);
     const std::string lines = Wrapped(text, TerminalWidth(out), kIndent);
-    absl::FPrintF(out, "  read in %s, bytes %d-%d (%.0f %%)%s\n",
+    const std::string quote = passage.quote.empty()
+                                  ? ""
+                                  : absl::StrCat(", “", model::EscapeInvisible(passage.quote), "”");
+    absl::FPrintF(out, "  read in %s, bytes %d-%d (%.0f %%)%s%s\n",
                   model::EscapeInvisible(passage.document), passage.begin, passage.end,
-                  100 * passage.weight, text.empty() ? ", which has been deleted" : ":");
+                  100 * passage.weight, quote, text.empty() ? ", which has been deleted" : ":");
     for (const absl::string_view line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
       absl::FPrintF(out, "%s\n",
                     model::EscapeInvisible(service::ValidUtf8({line.data(), line.size()})));

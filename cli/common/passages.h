@@ -16,11 +16,13 @@ struct Passage {
   std::string document;
   int64_t begin = 0, end = 0;  // bytes of the document's text
   float weight = 0;            // of its blocks together, up to 1
+  std::string quote = {};      // v1::Hit::quote of one of them
 };
 
-// The blocks that `retrievals` cite, the heaviest first. Blocks that follow each other in a
-// document are one passage; a block that was read at several steps has its largest weight. Blocks
-// of less than a fifth of the heaviest one's weight are left out.
+// The blocks that `retrievals` cite, first the one that the answer quotes, then the heaviest.
+// Blocks that follow each other in a document are one passage; a block that was read at several
+// steps has its largest weight. Blocks of less than a fifth of the heaviest one's weight are left
+// out, unless they are quoted.
 std::vector<Passage> PassagesOf(
     const google::protobuf::RepeatedPtrField<v1::Retrieval>& retrievals);
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "engine/session/text_stream.h"
 #include "model/text/tokenizer.h"
 
 namespace recollect::engine {
@@ -31,6 +32,20 @@ bool BeginsWith(const Drafts::Draft& draft, std::span<const int32_t> beginning) 
          std::ranges::equal(std::span(draft.chosen).first(beginning.size()), beginning, {}, token);
 }
 
+std::vector<Hit> BlocksOf(const LandmarkMemory& memory, std::span<const Pin> mounts) {
+  std::vector<Hit> blocks;
+  memory.ForEachRead([&](const ChunkRef& ref, const ChunkMemory& chunk, float weight) {
+    Hit& hit = blocks.emplace_back();
+    for (const Pin& pin : mounts)
+      if (pin->info().owner == ref.owner) hit.document = pin->info().id;
+    hit.owner = ref.owner;
+    hit.chunk = ref.index;
+    hit.weight = weight;
+    std::tie(hit.text_begin, hit.text_end) = std::pair(chunk.text_begin, chunk.text_end);
+  });
+  return blocks;
+}
+
 }  // namespace
 
 Drafts::Drafts(const model::Model& model, std::vector<int32_t> question)
@@ -44,9 +59,10 @@ std::span<const int32_t> Drafts::TokensOf(const model::Span& span) const {
 }
 
 std::string Drafts::TextOf(std::span<const int32_t> tokens) const {
+  TextStream stream({});
   std::string text;
-  for (const int32_t token : tokens) text += model_.tokenizer()->TokenBytes(token);
-  return text;
+  for (const int32_t token : tokens) text += stream.Push(model_.tokenizer()->TokenBytes(token));
+  return text + stream.Flush();
 }
 
 void Drafts::Begin(const LogSoftmax& first, int64_t told, std::vector<model::ReadBlock> blocks,
@@ -75,7 +91,7 @@ void Drafts::AddSpanDrafts(const LogSoftmax& first, const std::vector<TokenLogpr
     if (!said.ok() || said->empty() || !std::isfinite(first.at(said->front()))) continue;
     if (std::ssize(*said) > tokens()) said->resize(static_cast<size_t>(tokens()));
     const TokenLogprob token = {said->front(), first.at(said->front())};
-    drafts_.push_back({.chosen = {{token, top}}, .span = *std::move(said)});
+    drafts_.push_back({.chosen = {{token, top}}, .span = *std::move(said), .spans_at = i});
   }
 }
 
@@ -132,8 +148,18 @@ const Drafts::Draft* Drafts::Best(std::span<const int32_t> beginning) {
   return best;
 }
 
+Hit Drafts::Quoted(const Draft& draft, const LandmarkMemory& memory,
+                   std::span<const Pin> mounts) const {
+  const model::Span& span = reading_.spans[draft.spans_at];
+  Hit hit = BlocksOf(memory, mounts)[span.block];
+  hit.quote = TextOf(TokensOf(span));
+  absl::StripAsciiWhitespace(&hit.quote);
+  return hit;
+}
+
 JudgedDrafts Drafts::Judged(const LandmarkMemory& memory, std::span<const Pin> mounts) const {
-  JudgedDrafts judged{.drafts = {}, .blocks = {}, .spans = {}, .nothing = reading_.nothing};
+  JudgedDrafts judged{
+      .drafts = {}, .blocks = BlocksOf(memory, mounts), .spans = {}, .nothing = reading_.nothing};
   for (const Draft& draft : drafts_) {
     JudgedDrafts::Draft& one = judged.drafts.emplace_back();
     for (const ChosenLogprob& token : draft.chosen) one.tokens.push_back(token.chosen);
@@ -142,15 +168,6 @@ JudgedDrafts Drafts::Judged(const LandmarkMemory& memory, std::span<const Pin> m
     one.from_span = !draft.span.empty();
     one.score = draft.score;
   }
-  memory.ForEachRead([&](const ChunkRef& ref, const ChunkMemory& chunk, float weight) {
-    Hit& hit = judged.blocks.emplace_back();
-    for (const Pin& pin : mounts)
-      if (pin->info().owner == ref.owner) hit.document = pin->info().id;
-    hit.owner = ref.owner;
-    hit.chunk = ref.index;
-    hit.weight = weight;
-    std::tie(hit.text_begin, hit.text_end) = std::pair(chunk.text_begin, chunk.text_end);
-  });
   for (const model::Span& span : reading_.spans) {
     const std::span<const int32_t> tokens = TokensOf(span);
     judged.spans.push_back({.block = static_cast<int64_t>(span.block),

@@ -32,6 +32,7 @@ class Drafts {
     std::vector<ChosenLogprob> chosen;  // the tokens in order, and the end if it has one
     bool ended = false;
     std::vector<int32_t> span = {};  // the tokens that it has to begin with; empty: none
+    size_t spans_at = 0;             // where that span is in the reading
     double score = 0;                // from Best on
   };
 
@@ -61,6 +62,9 @@ class Drafts {
   // Judges the drafts. Returns the best one of those that begin with these tokens; null if none
   // does. REQUIRES: all are complete.
   const Draft* Best(std::span<const int32_t> beginning);
+  // Returns the block whose span the draft begins with, with that span as its quote. `memory`: has
+  // the blocks. REQUIRES: it begins with one.
+  Hit Quoted(const Draft& draft, const LandmarkMemory& memory, std::span<const Pin> mounts) const;
   // Returns all that was judged. `memory`: has the blocks. REQUIRES: Best.
   JudgedDrafts Judged(const LandmarkMemory& memory, std::span<const Pin> mounts) const;
 
@@ -69,7 +73,7 @@ class Drafts {
     return draft.ended || std::ssize(draft.chosen) == tokens();
   }
   std::span<const int32_t> TokensOf(const model::Span& span) const;
-  std::string TextOf(std::span<const int32_t> tokens) const;
+  std::string TextOf(std::span<const int32_t> tokens) const;  // UTF-8
   void AddSpanDrafts(const LogSoftmax& first, const std::vector<TokenLogprob>& top);
 
   const model::Model& model_;

@@ -91,7 +91,7 @@ class Generation final : public Request {
       return std::tuple(retrieval.position, retrieval.group);
     });
     if (retrieved_.has_value()) events_->OnRetrieval(*std::exchange(retrieved_, std::nullopt));
-    for (const Retrieval& retrieval : piece.retrievals) events_->OnRetrieval(retrieval);
+    if (!drafts_.has_value() || !drafts_->begun()) TellRetrievals();
     if (!decoding_ && input_.done()) {
       counters_.prompt_tokens += usage_.prompt_tokens;
       counters_.cached_prompt_tokens += usage_.cached_tokens;
@@ -109,7 +109,11 @@ class Generation final : public Request {
     decoding_ = true;
     if (drafts_.has_value()) {
       ASSIGN_OR_RETURN(drafting_, BeginDrafts());
-      if (drafting_) return drafts_->complete() && TakeDraft();
+      if (drafting_) {
+        retrievals_ = std::move(piece.retrievals);
+        return drafts_->complete() && TakeDraft();
+      }
+      if (drafts_->begun()) TellRetrievals();
       EndDrafts();
       if (GoOnAfterGenerated()) return false;
     }
@@ -171,6 +175,28 @@ class Generation final : public Request {
     ChooseTokens();
   }
 
+  void TellRetrievals() {
+    for (const Retrieval& retrieval : piece.retrievals) events_->OnRetrieval(retrieval);
+  }
+
+  // Tells what the prompt's end retrieved, among it the block that the answer quotes.
+  void TellRetrievals(const Drafts::Draft* best) {
+    if (retrievals_.empty()) return;
+    if (best != nullptr && !best->span.empty()) {
+      Hit quoted = drafts_->Quoted(*best, *piece.segments.back().memory, session->mounts());
+      std::vector<Hit>& hits = retrievals_.back().hits;
+      const auto same = std::ranges::find_if(hits, [&](const Hit& hit) {
+        return hit.owner == quoted.owner && hit.chunk == quoted.chunk;
+      });
+      if (same == hits.end()) {
+        hits.push_back(std::move(quoted));
+      } else {
+        same->quote = std::move(quoted.quote);
+      }
+    }
+    for (const Retrieval& retrieval : retrievals_) events_->OnRetrieval(retrieval);
+  }
+
   // With what was generated before, which waited for the drafts.
   bool GoOnAfterGenerated() {
     if (request_.generated.empty()) return false;
@@ -192,6 +218,7 @@ class Generation final : public Request {
   // not run if it is the whole answer. Returns whether it is.
   bool TakeDraft() {
     const Drafts::Draft* const best = drafts_->Best(request_.generated);
+    TellRetrievals(best);
     if (request_.with_drafts)
       events_->OnDrafts(drafts_->Judged(*piece.segments.back().memory, session->mounts()));
     const std::vector<ChosenLogprob> chosen =
@@ -402,10 +429,11 @@ class Generation final : public Request {
   // With DRY: what was generated, and the logits after it.
   std::vector<int32_t> generated_;
   std::vector<float> logits_;
-  kernels::SampleScratch scratch_;  // where the choice is made here
-  ChosenLogprob logprobs_;          // of sampled_, where tells()
-  std::optional<Drafts> drafts_;    // until one is chosen
-  bool drafting_ = false;           // the session has branches, in which they run
+  kernels::SampleScratch scratch_;     // where the choice is made here
+  ChosenLogprob logprobs_;             // of sampled_, where tells()
+  std::optional<Drafts> drafts_;       // until one is chosen
+  bool drafting_ = false;              // the session has branches, in which they run
+  std::vector<Retrieval> retrievals_;  // of the prompt's end, until a draft is chosen
   FinishReason reason_ = FinishReason::kMaxTokens;
   Usage usage_;
   const SteadyTime arrived_ = std::chrono::steady_clock::now();

@@ -1,6 +1,8 @@
 #include "http/api/citations.h"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -19,7 +21,10 @@ using Hits = std::map<std::pair<std::string, int64_t>, engine::Hit>;
 void Keep(const engine::Hit& hit, Hits& hits) {
   engine::Hit& kept = hits.try_emplace({hit.document, hit.chunk}, hit).first->second;
   kept.weight = std::max(kept.weight, hit.weight);
+  if (kept.quote.empty()) kept.quote = hit.quote;
 }
+
+json QuoteOf(const engine::Hit& hit) { return hit.quote.empty() ? json(nullptr) : json(hit.quote); }
 
 }  // namespace
 
@@ -30,8 +35,10 @@ void Citations::Add(const engine::Retrieval& retrieval) {
   }
   if (retrieval.nothing.has_value()) nothing_ = retrieval.nothing;
   for (const engine::Hit& hit : retrieval.hits) {
-    if (hit.document.empty() || hit.weight <= 0) continue;
-    if (retrieval.nothing.has_value() && hit.weight < engine::kLeastCited) continue;
+    if (hit.document.empty()) continue;
+    const float least = retrieval.nothing.has_value() ? engine::kLeastCited : 0;
+    const bool cited = hit.weight > 0 && hit.weight >= least;
+    if (!cited && hit.quote.empty()) continue;
     Keep(hit, retrieval.as_text ? text_ : chunks_);
   }
 }
@@ -41,8 +48,9 @@ absl::StatusOr<json> Citations::Encode(engine::Engine& engine) const {
   for (const auto& [block, hit] : chunks_) Keep(hit, all);
   std::vector<engine::Hit> hits;
   for (const auto& [block, hit] : all) hits.push_back(hit);
-  std::stable_sort(hits.begin(), hits.end(),
-                   [](const auto& a, const auto& b) { return a.weight > b.weight; });
+  std::ranges::stable_sort(hits, std::greater(), [](const engine::Hit& hit) {
+    return std::pair(!hit.quote.empty(), hit.weight);
+  });
   hits.resize(std::min(hits.size(), kMaxCitations));
   std::vector<engine::Hit> quoted = hits;
   for (engine::Hit& hit : quoted)
@@ -54,6 +62,7 @@ absl::StatusOr<json> Citations::Encode(engine::Engine& engine) const {
                          {"begin", hits[i].text_begin},
                          {"end", hits[i].text_end},
                          {"weight", hits[i].weight},
+                         {"quote", QuoteOf(hits[i])},
                          {"text", texts[i].empty() ? json(nullptr) : json(texts[i])}});
   }
   return citations;

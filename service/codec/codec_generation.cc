@@ -139,7 +139,7 @@ v1::Drafts Encode(const engine::JudgedDrafts& judged) {
       one.add_logprobs(token.logprob);
     }
     if (draft.ended) one.mutable_ids()->RemoveLast();
-    one.set_text(ValidUtf8(draft.text));
+    one.set_text(draft.text);
     one.set_ended(draft.ended);
     one.set_from_span(draft.from_span);
     one.set_score(draft.score);
@@ -148,7 +148,7 @@ v1::Drafts Encode(const engine::JudgedDrafts& judged) {
     v1::Span& one = *result.add_spans();
     one.set_block(span.block);
     one.mutable_ids()->Add(span.tokens.begin(), span.tokens.end());
-    one.set_text(ValidUtf8(span.text));
+    one.set_text(span.text);
     one.set_logprob(span.logprob);
   }
   for (const engine::Hit& block : judged.blocks) *result.add_blocks() = Encode(block);

@@ -38,6 +38,19 @@ TEST(PassagesTest, NeighboursAreOnePassageAndTheHeaviestComesFirst) {
   EXPECT_EQ(passages[1].document, "mail");
 }
 
+TEST(PassagesTest, WhatIsQuotedComesFirstWhateverItWeighs) {
+  google::protobuf::RepeatedPtrField<v1::Retrieval> retrievals;
+  v1::Retrieval& only = *retrievals.Add();
+  only.set_nothing(0.1F);
+  AddHit(only, "mail", 0, 90, 0.8F);
+  AddHit(only, "lease", 0, 100, 0.0F);
+  only.mutable_hits(1)->set_quote("12 May");
+  const auto passages = PassagesOf(retrievals);
+  ASSERT_EQ(passages.size(), 2u);
+  EXPECT_EQ(passages[0].document, "lease");
+  EXPECT_EQ(passages[0].quote, "12 May");
+}
+
 // `block` as it stands in `text`.
 std::string Whole(const std::string& text, const std::string& block) {
   const size_t begin = text.find(block);

@@ -117,6 +117,34 @@ TEST_P(AdapterTest, TheJudgeChoosesAmongGreedyAnswersAndSpans) {
   EXPECT_GE(spans, 4);
 }
 
+// An answer that begins with a span tells of which block it is, even if only the reader has read
+// it.
+TEST_P(AdapterTest, AnAnswerFromASpanQuotesItsBlock) {
+  const auto engine = MakeWithDocument();
+  int quoted = 0;
+  for (int i = 0; i < 16; ++i) {
+    GenerateRequest request = AskBy(Question(i), true);
+    request.with_drafts = true;
+    const Generated answer = Generate(*engine, request);
+    if (answer.drafts.empty()) continue;
+    const JudgedDrafts& told = answer.drafts.front();
+    const auto best = std::ranges::max_element(told.drafts, {}, &JudgedDrafts::Draft::score);
+    const auto spans =
+        std::ranges::count_if(told.drafts.begin(), best, &JudgedDrafts::Draft::from_span);
+    std::vector<std::string> quotes;
+    for (const Hit& hit : answer.retrievals.front().hits) {
+      if (hit.quote.empty()) continue;
+      quotes.push_back(hit.quote);
+      const JudgedDrafts::Span& span = told.spans.at(static_cast<size_t>(spans));
+      EXPECT_EQ(hit.chunk, told.blocks.at(static_cast<size_t>(span.block)).chunk);
+      EXPECT_EQ(hit.quote, absl::StripAsciiWhitespace(span.text));
+    }
+    EXPECT_EQ(quotes.size(), best->from_span ? 1u : 0u);
+    quoted += best->from_span ? 1 : 0;
+  }
+  EXPECT_GE(quoted, 2);
+}
+
 // The numbers by which drafts are judged come from the blocks that were read, first those of the
 // answer, then the reader's own.
 TEST_P(AdapterTest, ScoresAreTheJudges) {

@@ -55,9 +55,18 @@ TEST_F(HttpTest, AChatStreamBeginsWithTheRoleAndEndsWithUsageAndDone) {
 
 TEST_F(HttpTest, AnAnswerCitesTheBlocksThatItWasGiven) {
   engine_.AddDocument("d", "a document of some length");
-  const json expected = json::array(
-      {{{"document", "d"}, {"begin", 0}, {"end", 10}, {"weight", 0.5}, {"text", "a document"}},
-       {{"document", "d"}, {"begin", 10}, {"end", 20}, {"weight", 0.5}, {"text", " of some l"}}});
+  const json expected = json::array({{{"document", "d"},
+                                      {"begin", 0},
+                                      {"end", 10},
+                                      {"weight", 0.5},
+                                      {"quote", nullptr},
+                                      {"text", "a document"}},
+                                     {{"document", "d"},
+                                      {"begin", 10},
+                                      {"end", 20},
+                                      {"weight", 0.5},
+                                      {"quote", nullptr},
+                                      {"text", " of some l"}}});
   EXPECT_EQ(Body(Chat({{"mounts", {"d"}}}))["citations"], expected);
   EXPECT_TRUE(engine_.seen().generate.with_retrievals);
   const std::vector<json> events = Events(

@@ -49,6 +49,18 @@ TEST_F(CitationsTest, BlocksAreListedByTheirLargestWeight) {
   EXPECT_EQ(Encode()[0]["weight"], 0.75);
 }
 
+TEST_F(CitationsTest, WhatIsQuotedComesFirstWhateverItWeighs) {
+  engine_.AddDocument("d", std::string(100, 'x'));
+  engine::Hit quoted = HitOf("d", 30, 40, 0.0f);
+  quoted.quote = "xx";
+  engine::Retrieval recalled = At(63, {HitOf("d", 0, 10, 0.5f), quoted, HitOf("d", 50, 60, 0.0f)});
+  recalled.nothing = 0.1f;
+  citations_.Add(recalled);
+  EXPECT_EQ(Begins(), (std::vector<int64_t>{30, 0}));
+  EXPECT_EQ(Encode()[0]["quote"], "xx");
+  EXPECT_EQ(Encode()[1]["quote"], nullptr);
+}
+
 // What an earlier part of the prompt retrieved was read by the prompt, not by the answer.
 TEST_F(CitationsTest, OnlyTheLastRetrievalOfThePromptCounts) {
   engine_.AddDocument("d", std::string(100, 'x'));

@@ -84,6 +84,7 @@ class UploadedStates {
 struct ChunkToProject {
   const store::ChunkRecord* record = nullptr;
   const UploadedStates* uploaded = nullptr;  // of BeginUpload; null: none
+  bool for_reader_alone = false;             // ProjectedMemory::reader_rows are all that is needed
 };
 
 // A landmark row that retrieves.

@@ -79,9 +79,9 @@ absl::Status ChunkTiers::Read(std::span<WantedChunk> wanted) {
       return status;
     }
     counters_.store_read_bytes += records[i]->stored_states_bytes();
-    if (chunks[i]->read_by_model) {
+    if (chunks[i]->read_by_model || chunks[i]->read_by_reader) {
       chunks[i]->record = Keep(refs[i], *std::move(records[i]));
-      to_upload.push_back(chunks[i]);
+      if (chunks[i]->read_by_model) to_upload.push_back(chunks[i]);
     } else {
       // Reports are as many as a request likes: their states would take memory that no budget
       // knows, and push out what streams read.
@@ -114,7 +114,7 @@ void ChunkTiers::TakeMemory(WantedChunk& wanted, ProjectedMemory memory) {
   const int64_t bytes =
       memory.bytes + static_cast<int64_t>(sizeof(ChunkMemory) + tokens.size() * sizeof(int32_t));
   ChunkMemory value{std::move(memory), wanted.record->text_begin, wanted.record->text_end, tokens};
-  wanted.memory = memory_.Insert(wanted.ref, std::move(value), bytes);
+  if (wanted.read_by_model) wanted.memory = memory_.Insert(wanted.ref, std::move(value), bytes);
   if (wanted.memory == nullptr)
     // NOLINTNEXTLINE(bugprone-use-after-move): Insert has left it.
     wanted.memory = std::make_shared<const ChunkMemory>(std::move(value));

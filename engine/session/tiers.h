@@ -32,9 +32,11 @@ using RecordHandle = std::shared_ptr<const store::ChunkRecord>;
 // A chunk to be fetched: it is looked up, read if necessary, then projected.
 struct WantedChunk {
   ChunkRef ref;
-  bool read_by_model = false;  // if only reported, `memory` stays null unless it is on the device
-  Tier tier = Tier::kMemory;   // where it was found
-  RecordHandle record;  // from the host or read; without states if the chunk is only reported
+  // If only reported, `memory` stays null unless it is on the device; if only the reader reads it,
+  // `memory` has no K, V unless they are there.
+  bool read_by_model = false, read_by_reader = false;
+  Tier tier = Tier::kMemory;  // where it was found
+  RecordHandle record;        // from the host or read; without states if the chunk is only reported
   std::shared_ptr<const UploadedStates> uploaded;  // of the record, if the model reads it
   MemoryHandle memory;                             // the result
 
@@ -64,7 +66,7 @@ class ChunkTiers {
   void Fetch(std::span<WantedChunk> wanted, std::function<void(absl::Status)> done);
 
   // Gives the chunk the memory made from its record, and keeps this memory on the device if the
-  // budget allows.
+  // budget allows and it has K, V.
   void TakeMemory(WantedChunk& wanted, ProjectedMemory memory);
 
   // Stores a session's own chunk and keeps it on the host for its first reader.

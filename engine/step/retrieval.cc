@@ -198,25 +198,25 @@ void Retriever::Choose(const Asker& asker, LandmarkQuery& query, int group) cons
   AddSelection(asker, best, weights, std::move(selection));
 }
 
-Selection::Chosen Retriever::Want(Piece& piece, const ScoredCandidate& one, float weight,
-                                  bool read) {
+Selection::Chosen Retriever::Want(Piece& piece, const ScoredCandidate& one, float weight) {
   const Session::Candidate candidate = piece.session->Resolve(one.candidate);
   size_t wanted = 0;
   while (wanted < piece.wanted.size() && !(piece.wanted[wanted].ref == candidate.ref)) ++wanted;
   if (wanted == piece.wanted.size()) piece.wanted.emplace_back().ref = candidate.ref;
-  if (read) piece.wanted[wanted].read_by_model = true;
   return {wanted, candidate.mount, one.score, weight};
 }
 
 void Retriever::AddSelection(const Asker& asker, std::span<const ScoredCandidate> best,
                              std::span<const float> weights, Selection selection) {
+  Piece& piece = *asker.piece;
   selection.landmark = asker.landmark;
   selection.used = weights.size();
   for (size_t i = 0; i < best.size(); ++i) {
     const bool read = i < weights.size();
-    selection.chosen.push_back(Want(*asker.piece, best[i], read ? weights[i] : 0.0f, read));
+    selection.chosen.push_back(Want(piece, best[i], read ? weights[i] : 0.0f));
+    if (read) piece.wanted[selection.chosen.back().wanted].read_by_model = true;
   }
-  asker.piece->selections.push_back(std::move(selection));
+  piece.selections.push_back(std::move(selection));
 }
 
 // A piece has one landmark at most, the last row of those that ask.
@@ -253,8 +253,10 @@ absl::Status Retriever::SelectRecalled(std::span<Piece* const> pieces) {
       ReplaceByRandom(selection.candidates, piece.first_position + landmark.row, 0,
                       recalled->blocks);
     }
-    for (size_t k = 0; k < recalled->more.size(); ++k)
-      selection.more.push_back(Want(piece, recalled->more[k], recalled->more_weights[k], true));
+    for (size_t k = 0; k < recalled->more.size(); ++k) {
+      selection.more.push_back(Want(piece, recalled->more[k], recalled->more_weights[k]));
+      piece.wanted[selection.more.back().wanted].read_by_reader = true;
+    }
     AddSelection(askers_[i], recalled->blocks, recalled->weights, std::move(selection));
   }
   return absl::OkStatus();

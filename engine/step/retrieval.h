@@ -56,8 +56,8 @@ class Retriever {
   absl::Status SelectRecalled(std::span<Piece* const> pieces);
   // Adds the chunks that a landmark has chosen to its piece. `weights`: of the first chunks, which
   // the model reads.
-  static Selection::Chosen Want(Piece& piece, const kernels::ScoredCandidate& one, float weight,
-                                bool read);
+  // Adds a chunk to those that the piece wants, once; the caller says who reads it.
+  static Selection::Chosen Want(Piece& piece, const kernels::ScoredCandidate& one, float weight);
   static void AddSelection(const Asker& asker, std::span<const kernels::ScoredCandidate> best,
                            std::span<const float> weights, Selection selection);
 

@@ -124,7 +124,8 @@ absl::Status StepRunner::Retrieve(int group) {
     if (!piece->status.ok()) continue;
     const int64_t missing = tiers_.LookUp(piece->wanted);
     for (const WantedChunk& chunk : piece->wanted)
-      if (chunk.read_by_model) piece->slowest = std::max(piece->slowest, chunk.tier);
+      if (chunk.read_by_model || chunk.read_by_reader)
+        piece->slowest = std::max(piece->slowest, chunk.tier);
     if (missing == 0) continue;
     piece->waiting = true;
     std::shared_ptr<void> owner = piece->owner.lock();
@@ -149,9 +150,9 @@ absl::Status StepRunner::ProjectWanted() {
   std::vector<ChunkToProject> chunks;
   for (Piece* piece : batch_) {
     for (WantedChunk& wanted : piece->wanted) {
-      if (wanted.memory != nullptr || !wanted.read_by_model) continue;
+      if (wanted.memory != nullptr || !(wanted.read_by_model || wanted.read_by_reader)) continue;
       todo.push_back(&wanted);
-      chunks.push_back({wanted.record.get(), wanted.uploaded.get()});
+      chunks.push_back({wanted.record.get(), wanted.uploaded.get(), !wanted.read_by_model});
     }
   }
   if (todo.empty()) return absl::OkStatus();

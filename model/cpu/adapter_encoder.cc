@@ -132,10 +132,11 @@ Memory CpuModel::ProjectAdapterMemory(kernels::OpContext& ctx, std::span<const B
   const ModelConfig& config = this->config();
   const int64_t d = config.d, d_p = config.adapter.d_pointer, stride = config.state_width();
   const int64_t count = rows * config.memory_width();
+  Memory memory;
+  if (config.adapter.reader.exists()) memory = ProjectForReader(ctx, states, rows);
   float* input = ctx.Floats(kRowsIn, rows * d);
   float* normed = ctx.Floats(kNormed, rows * d);
   float* projected = ctx.Floats(kProjected, count);
-  Memory memory;
   memory.rows = rows;
   memory.pointer_keys.resize(static_cast<size_t>(rows * d_p));
   for (int64_t row = 0; row < rows; ++row) {
@@ -152,7 +153,6 @@ Memory CpuModel::ProjectAdapterMemory(kernels::OpContext& ctx, std::span<const B
     project(of_layer.k_proj, memory.keys);
     project(of_layer.v_proj, memory.values);
   }
-  if (config.adapter.reader.exists()) memory.reader_rows = ReaderRows(ctx, states, rows);
   return memory;
 }
 

@@ -75,8 +75,8 @@ class Marks {
 
 }  // namespace
 
-std::vector<Bf16> CpuModel::ReaderRows(kernels::OpContext& ctx, std::span<const Bf16> states,
-                                       int rows) const {
+Memory CpuModel::ProjectForReader(kernels::OpContext& ctx, std::span<const Bf16> states,
+                                  int rows) const {
   const int64_t d = config().d, d_p = config().adapter.d_pointer, width = config().state_width();
   float* x = ctx.Floats(kRowsIn, rows * width);
   Widen(states, x);
@@ -85,7 +85,10 @@ std::vector<Bf16> CpuModel::ReaderRows(kernels::OpContext& ctx, std::span<const 
     kernels::RmsNorm(ctx, state, nullptr, kAdapterNormEps, 1, d, state);
     kernels::RmsNorm(ctx, state + d, nullptr, kAdapterNormEps, 1, d_p, state + d);
   }
-  return UnitRows(ctx, weights_->adapter.reader.states_proj, x, rows);
+  return {.keys = {},
+          .values = {},
+          .reader_rows = UnitRows(ctx, weights_->adapter.reader.states_proj, x, rows),
+          .rows = rows};
 }
 
 std::vector<Bf16> CpuModel::AskReader(kernels::OpContext& ctx, const float* h, int64_t rows) const {

@@ -124,7 +124,10 @@ class CpuModel final : public Model {
   void MixCopied(kernels::OpContext& ctx, const float* h, const float* q,
                  std::span<const CopiedChunk> chunks, float* logits) const;
 
-  // The next two: REQUIRES a reader.
+  // The next three: REQUIRES a reader.
+
+  // ProjectMemory for a chunk that only the reader reads: no keys and values, no pointer keys.
+  Memory ProjectForReader(kernels::OpContext& ctx, std::span<const Bf16> states, int rows) const;
 
   // Returns ReaderQuestion::rows, of the last rows h[rows, d] of a prompt; `rows` >= 1.
   std::vector<Bf16> AskReader(kernels::OpContext& ctx, const float* h, int64_t rows) const;
@@ -143,8 +146,6 @@ class CpuModel final : public Model {
   Memory ProjectSharedMemory(kernels::OpContext& ctx, std::span<const Bf16> states, int rows) const;
   Memory ProjectAdapterMemory(kernels::OpContext& ctx, std::span<const Bf16> states,
                               int rows) const;
-  std::vector<Bf16> ReaderRows(kernels::OpContext& ctx, std::span<const Bf16> states,
-                               int rows) const;
 
   std::unique_ptr<const Weights> weights_;
 };

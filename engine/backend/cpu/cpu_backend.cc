@@ -108,9 +108,11 @@ absl::StatusOr<std::vector<ProjectedMemory>> CpuBackend::Project(
     std::span<const ChunkToProject> chunks) {
   std::vector<ProjectedMemory> projected(chunks.size());
   threads_->pool.ParallelFor(static_cast<int64_t>(chunks.size()), [&](int64_t i, int worker) {
-    const store::ChunkRecord& record = *chunks[static_cast<size_t>(i)].record;
+    const auto& [record, uploaded, for_reader_alone] = chunks[static_cast<size_t>(i)];
+    kernels::OpContext& ctx = threads_->context(worker);
     const auto memory = std::make_shared<const model::Memory>(
-        model_->ProjectMemory(threads_->context(worker), record.states, record.rows));
+        for_reader_alone ? model_->ProjectForReader(ctx, record->states, record->rows)
+                         : model_->ProjectMemory(ctx, record->states, record->rows));
     projected[static_cast<size_t>(i)] = {memory->view(), memory->pointer_keys.data(),
                                          memory->reader_rows.data(), memory, memory->bytes()};
   });

@@ -266,12 +266,16 @@ absl::StatusOr<std::vector<ProjectedMemory>> DeviceBackend::Project(
   std::vector<ProjectedMemory> projected;
   if (adapter_ != nullptr) {
     for (const ChunkToProject& chunk : chunks) {
+      if (chunk.for_reader_alone) {
+        projected.push_back(adapter_->ProjectForReader(*chunk.record));
+        continue;
+      }
       ASSIGN_OR_RETURN(projected.emplace_back(), adapter_->ProjectMemory(*chunk.record));
     }
     return projected;
   }
   std::vector<model::StoredStates> stored;
-  for (const auto& [record, uploaded] : chunks) {
+  for (const auto& [record, uploaded, for_reader_alone] : chunks) {
     stored.push_back({record->states, record->rows,
                       uploaded == nullptr
                           ? nullptr

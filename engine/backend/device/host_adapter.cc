@@ -47,6 +47,12 @@ absl::StatusOr<ProjectedMemory> HostAdapter::ProjectMemory(const store::ChunkRec
                          .bytes = 2 * bytes};
 }
 
+ProjectedMemory HostAdapter::ProjectForReader(const store::ChunkRecord& record) {
+  const auto owner = std::make_shared<AdapterMemory>();
+  owner->reader_rows = model_->ProjectForReader(ctx_, record.states, record.rows).reader_rows;
+  return {.view = {}, .reader_rows = owner->reader_rows.data(), .owner = owner};
+}
+
 model::Reading HostAdapter::Read(const model::ReaderQuestion& question) {
   std::vector<std::vector<model::TokenScores>> scores;
   for (const model::ReaderBlock& block : question.blocks)

@@ -36,6 +36,7 @@ class HostAdapter {
   model::Reading Read(const model::ReaderQuestion& question);
   // CpuModel's functions of these names.
   absl::StatusOr<ProjectedMemory> ProjectMemory(const store::ChunkRecord& record);
+  ProjectedMemory ProjectForReader(const store::ChunkRecord& record);
   absl::StatusOr<std::vector<float>> PointerQuery(const float* row);
   absl::Status MixCopied(const float* row, const std::vector<float>& query,
                          std::span<const model::CopiedChunk> copied, float* logits);

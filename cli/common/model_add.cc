@@ -212,11 +212,11 @@ absl::StatusOr<bool> AddAdapter(const CatalogModel* known, const fs::path& folde
   const fs::path adapter = known == nullptr ? "" : FindShipped(known->adapter);
   std::error_code failed;
   if (adapter.empty()) return false;
-  std::vector<const char*> names = {"memory.safetensors", "memory.json"};
+  std::vector<const char*> names = {"memory.safetensors", "reader.safetensors", "memory.json"};
   if (fs::exists(folder / "memory.json", failed)) {
-    // Of the same tensors, this release may know better how to ask (score_shares, judge).
+    // Of the same tensors, this release may know better how to ask (score_shares, judge, reader).
     if (!HasOlderMemory(*known, folder.string())) return true;
-    names = {"memory.json"};
+    names.erase(names.begin());
   }
   for (const char* name : names) {
     const fs::path partial = folder / absl::StrCat(".", name);

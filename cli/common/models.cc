@@ -138,7 +138,8 @@ bool HasOlderMemory(const CatalogModel& known, const std::string& folder) {
     const absl::StatusOr<std::string> theirs = ReadWholeFile((fs::path(folder) / name).string());
     return !ours.ok() || !theirs.ok() || *ours != *theirs;
   };
-  return !shipped.empty() && differs("memory.json") && !differs("memory.safetensors");
+  return !shipped.empty() && (differs("memory.json") || differs("reader.safetensors")) &&
+         !differs("memory.safetensors");
 }
 
 }  // namespace recollect::cli

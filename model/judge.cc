@@ -193,7 +193,7 @@ std::vector<SpanWords> SpansOf(const Vocabulary& vocabulary, std::span<const Rea
 bool Says(const Vocabulary& vocabulary, const TextWords& whole, const TextWords& part) {
   const std::vector<int32_t> in = vocabulary.WithoutBlanks(whole.words);
   const std::vector<int32_t> said = vocabulary.WithoutBlanks(part.words);
-  return !said.empty() && !std::ranges::search(in, said).empty();
+  return !said.empty() && std::search(in.begin(), in.end(), said.begin(), said.end()) != in.end();
 }
 
 void AddSpans(const Vocabulary& vocabulary, const TextWords& own, std::span<const SpanWords> spans,

@@ -176,9 +176,10 @@ TEST_P(AdapterTest, ScoresAreTheJudges) {
   for (const JudgedDrafts::Span& span : told.spans) {
     const auto block = static_cast<size_t>(span.block);
     ASSERT_LT(block, texts.size());
-    const auto found = std::ranges::search(texts[block], span.tokens);
-    ASSERT_FALSE(found.empty());
-    const auto first = static_cast<int>(found.begin() - texts[block].begin());
+    const auto found = std::search(texts[block].begin(), texts[block].end(), span.tokens.begin(),
+                                   span.tokens.end());
+    ASSERT_NE(found, texts[block].end());
+    const auto first = static_cast<int>(found - texts[block].begin());
     reading.spans.push_back(
         {block, first, first + static_cast<int>(std::ssize(span.tokens)) - 1, span.logprob});
   }

@@ -18,7 +18,7 @@ import torch
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "train"), str(ROOT / "bench" / "questions")]
 
-from memory import data, goldens, keys, reader, train  # noqa: E402
+from memory import data, goldens, keys, reader, train, train_reader  # noqa: E402
 from memory.base import Base  # noqa: E402
 from memory.export import load  # noqa: E402
 from memory.oracle import SHARES_IN_TRAINING  # noqa: E402
@@ -82,8 +82,8 @@ def test_the_reader_learns_where_answers_stand():
         shutil.copytree(GOLDEN, out, ignore=shutil.ignore_patterns("base"))
         asked = ["--base", option["--base"], "--memory", str(GOLDEN), "--out", out, "--books", option["--books"], "--qa", option["--qa"],
                  "--features", os.path.join(folder, "features.pt"), "--made", "4", "--minutes", "0.1", "--rate", "3e-3"]
-        reader.train(reader.arguments(asked))
-        lessons = reader.Lessons(torch.load(os.path.join(folder, "features.pt")), Base.load(option["--base"]))
+        train_reader.train(train_reader.arguments(asked))
+        lessons = train_reader.Lessons(torch.load(os.path.join(folder, "features.pt")), Base.load(option["--base"]))
         for i in lessons.training:
             for k, first, last in lessons.gold[i]:
                 assert lessons.made["answers"][i].lower() in "".join(lessons.texts[token] for token in lessons.block_tokens(i, k)[first:last + 1]).lower()

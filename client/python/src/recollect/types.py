@@ -102,6 +102,9 @@ class Hit:
     """Where the chunk was found."""
     text: str
     """If asked for."""
+    quote: str = ""
+    """The words of this block with which the answer begins, where the memory's reader found them. Such a block may be one
+    that only the reader has read."""
 
 
 @dataclass(frozen=True)

@@ -180,8 +180,7 @@ std::vector<SpanWords> SpansOf(const Vocabulary& vocabulary, std::span<const Rea
                                const Reading& reading) {
   std::vector<SpanWords> spans;
   for (const Span& span : reading.spans) {
-    const auto tokens = blocks[span.block].tokens.subspan(
-        static_cast<size_t>(span.first), static_cast<size_t>(span.last - span.first + 1));
+    const std::span<const int32_t> tokens = TokensOf(span, blocks[span.block].tokens);
     const auto logprob = static_cast<double>(span.logprob);
     spans.push_back(
         {TextWords(vocabulary, tokens), std::max(logprob, kLeastLogprob), std::exp(logprob)});

@@ -40,6 +40,11 @@ struct Span {
   float logprob = 0;  // natural: that the answer begins with `first` and ends with `last`
 };
 
+// Returns the span's tokens, of those of its block.
+inline std::span<const int32_t> TokensOf(const Span& span, std::span<const int32_t> block) {
+  return block.first(static_cast<size_t>(span.last) + 1).subspan(static_cast<size_t>(span.first));
+}
+
 struct Reading {
   std::vector<Span> spans;  // the likeliest first; none has a token of another
   float nothing = 0;        // ln of the probability that the blocks have no answer

@@ -64,7 +64,7 @@ class ByteBudgetCache {
     // Only this function raises the count, and it holds the lock: room that was found stays.
     auto owned = std::make_unique<const Value>(std::move(value));
     used_bytes_->fetch_add(bytes, std::memory_order_acq_rel);
-    const Handle handle(owned.release(), [used = used_bytes_, bytes](const Value* gone) {
+    Handle handle(owned.release(), [used = used_bytes_, bytes](const Value* gone) {
       delete gone;
       used->fetch_sub(bytes, std::memory_order_acq_rel);
     });

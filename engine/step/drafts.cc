@@ -54,8 +54,7 @@ Drafts::Drafts(const model::Model& model, std::vector<int32_t> question)
 int64_t Drafts::tokens() const { return model_.judge()->config().draft_tokens; }
 
 std::span<const int32_t> Drafts::TokensOf(const model::Span& span) const {
-  return blocks_[span.block].tokens.subspan(static_cast<size_t>(span.first),
-                                            static_cast<size_t>(span.last - span.first + 1));
+  return model::TokensOf(span, blocks_[span.block].tokens);
 }
 
 std::string Drafts::TextOf(std::span<const int32_t> tokens) const {

@@ -101,8 +101,8 @@ class WeightsReader {
   template <typename T>
   bool Take(absl::StatusOr<T> read, T& out) {
     status_ = read.status();
-    if (read.ok()) out = *std::move(read);
-    return read.ok();
+    if (status_.ok()) out = *std::move(read);
+    return status_.ok();
   }
 
   // A matrix that is not in blocks. Of a model with quantised weights a team of threads shares the

@@ -81,7 +81,7 @@ def test_the_reader_learns_where_answers_stand():
         out = os.path.join(folder, "memory")
         shutil.copytree(GOLDEN, out, ignore=shutil.ignore_patterns("base"))
         asked = ["--base", option["--base"], "--memory", str(GOLDEN), "--out", out, "--books", option["--books"], "--qa", option["--qa"],
-                 "--features", os.path.join(folder, "features.pt"), "--made", "4", "--minutes", "0.1", "--rate", "3e-3"]
+                 "--features", os.path.join(folder, "features.pt"), "--made", "4", "--steps", "40", "--rate", "3e-3"]
         train_reader.train(train_reader.arguments(asked))
         lessons = train_reader.Lessons(torch.load(os.path.join(folder, "features.pt")), Base.load(option["--base"]))
         for i in lessons.training:

@@ -238,14 +238,15 @@ def train(args):
           flush=True)
     optimizer = torch.optim.AdamW(reader.parameters(), lr=args.rate, weight_decay=DECAY)
     rng, began, step, mean = random.Random(args.seed), time.time(), 0, None
-    while (time.time() - began) < 60 * args.minutes:
+    done = lambda: step / args.steps if args.steps else (time.time() - began) / (60 * args.minutes)  # noqa: E731
+    while done() < 1:
         order = rng.sample(lessons.training, len(lessons.training))
         for at in range(0, len(order) - BATCH + 1, BATCH):
-            done = (time.time() - began) / (60 * args.minutes)
-            if done >= 1:
+            left = 1 - done()
+            if left <= 0:
                 break
             for group in optimizer.param_groups:
-                group["lr"] = args.rate * min(1, (step + 1) / WARMUP) * (1 - done) ** 0.8
+                group["lr"] = args.rate * min(1, (step + 1) / WARMUP) * left ** 0.8
             with torch.autocast("cpu", torch.bfloat16):
                 part = order[at:at + BATCH]
                 loss = lessons.loss(reader, part, lessons.some_blocks(part, rng))
@@ -272,6 +273,7 @@ def arguments(words=None):
     parser.add_argument("--features", required=True, help="file that keeps what the adapter makes of them")
     parser.add_argument("--made", type=int, default=MADE, help="segments with made-up facts and needles")
     parser.add_argument("--minutes", type=float, default=20)
+    parser.add_argument("--steps", type=int, help="instead of --minutes")
     parser.add_argument("--rate", type=float, default=RATE)
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args(words)

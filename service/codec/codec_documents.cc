@@ -164,7 +164,7 @@ v1::Hit Encode(const engine::Hit& hit) {
   message.set_text_begin(hit.text_begin);
   message.set_text_end(hit.text_end);
   message.set_tier(Encode(hit.tier));
-  message.set_quote(hit.quote);
+  if (!hit.quote.empty()) message.set_quote(hit.quote);
   return message;
 }
 

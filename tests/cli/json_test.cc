@@ -59,10 +59,11 @@ TEST(JsonTest, RetrievalsHaveTierAndPerhapsText) {
   *retrieval.add_hits() = HitOf(v1::TIER_STATES);
   *retrieval.add_hits() = HitOf(static_cast<v1::Tier>(77));
   retrieval.mutable_hits(1)->set_text("x");
+  retrieval.mutable_hits(1)->set_quote("y");
   EXPECT_EQ(Dump(ToJson(retrieval)["hits"]),
             R"([{"document":"d","chunk":1,"score":2.5,"weight":0.5,"tier":"states","text_begin":3,)"
             R"("text_end":4},{"document":"d","chunk":1,"score":2.5,"weight":0.5,"tier":"unknown",)"
-            R"("text_begin":3,"text_end":4,"text":"x"}])");
+            R"("text_begin":3,"text_end":4,"text":"x","quote":"y"}])");
 }
 
 TEST(JsonTest, GenerationsEndWithReasonAndUsage) {

@@ -94,8 +94,9 @@ struct QueryRow {
   // [d_r], in RAM: receives the query without its lexical part. With an adapter [query_width],
   // CpuModel::RecallQuery; the piece then has the rows that ask, and `row` is the last of them.
   std::span<float> u;
-  // With a reader: receives model::ReaderQuestion::rows.
+  // With a reader: receives model::ReaderQuestion::rows, which are the last `question_rows`.
   std::vector<Bf16>* question = nullptr;
+  int64_t question_rows = 0;
 };
 
 // Stages are called one at a time, by the scheduler's thread or, once that has stopped, by the

@@ -24,6 +24,9 @@
 namespace recollect::engine {
 namespace {
 
+// Tokens of a chat template around a message and up to the answer.
+constexpr int64_t kTemplateTokens = 8;
+
 class Generation final : public Request {
  public:
   using SteadyTime = std::chrono::steady_clock::time_point;
@@ -52,6 +55,7 @@ class Generation final : public Request {
                        model_.tokenizer()->Encode(prompt.messages.back().content));
       drafts_.emplace(model_, std::move(question));
       piece.question = drafts_->question();
+      piece.question_rows = QuestionRows(prompt);
     }
     ChooseTokens();
     input_.tokens = std::move(made.tokens);
@@ -156,6 +160,15 @@ class Generation final : public Request {
            request_.sampling.temperature == 0 && request_.sampling.dry_multiplier == 0 &&
            !request_.ignore_eos && !request_.session.has_value() &&
            std::ssize(request_.generated) < model_.judge()->config().draft_tokens;
+  }
+
+  // Of a first question all rows that ask, as the reader was trained; of a later one its own, so
+  // that it does not look for what an earlier turn asked.
+  int64_t QuestionRows(const Prompt& prompt) const {
+    const auto is_answer = [](const ChatMessage& one) { return one.role == ChatRole::kAssistant; };
+    return std::ranges::any_of(prompt.messages, is_answer)
+               ? std::ssize(drafts_->question()) + kTemplateTokens
+               : model_.config().chunk_tokens;
   }
 
   // Returns whether there are drafts. Called at the prompt's end. Without documents that are read

@@ -232,7 +232,8 @@ absl::Status Retriever::SelectRecalled(std::span<Piece* const> pieces) {
     askers_.push_back({piece, 0});
     const PieceLandmark& landmark = piece->landmarks.front();
     rows_.push_back({piece, landmark.row, asked[i],
-                     config_.adapter.reader.exists() ? &landmark.memory->question : nullptr});
+                     piece->question.empty() ? nullptr : &landmark.memory->question,
+                     std::min(piece->question_rows, landmark.row + 1)});
   }
   if (rows_.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(backend_.Queries(0, rows_));

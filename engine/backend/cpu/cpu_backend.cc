@@ -89,7 +89,10 @@ absl::Status CpuBackend::Queries(int group, std::span<const QueryRow> rows) {
       const std::span<const int32_t> ids = query.piece->ids;
       kernels::OpContext& ctx = threads_->context(worker);
       const float* h = RowsOf(*query.piece).data();
-      if (query.question != nullptr) *query.question = model_->AskReader(ctx, h, query.row + 1);
+      if (query.question != nullptr)
+        *query.question =
+            model_->AskReader(ctx, h + (query.row + 1 - query.question_rows) * model_->config().d,
+                              query.question_rows);
       return model_->RecallQuery(ctx, h, ids.first(static_cast<size_t>(query.row + 1)),
                                  query.u.data());
     }

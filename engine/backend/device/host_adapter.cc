@@ -24,7 +24,9 @@ absl::Status HostAdapter::RecallQuery(const float* rows, std::span<const int32_t
                                       const QueryRow& query) {
   ASSIGN_OR_RETURN(const std::vector<float> h, Download(rows, std::ssize(tokens)));
   if (query.question != nullptr)
-    *query.question = model_->AskReader(ctx_, h.data(), std::ssize(tokens));
+    *query.question = model_->AskReader(
+        ctx_, h.data() + (std::ssize(tokens) - query.question_rows) * model_->config().d,
+        query.question_rows);
   model_->RecallQuery(ctx_, h.data(), tokens, query.u.data());
   return absl::OkStatus();
 }

@@ -54,8 +54,10 @@ class Generation final : public Request {
       ASSIGN_OR_RETURN(std::vector<int32_t> question,
                        model_.tokenizer()->Encode(prompt.messages.back().content));
       drafts_.emplace(model_, std::move(question));
-      piece.question = drafts_->question();
-      piece.question_rows = QuestionRows(prompt);
+      if (model_.config().adapter.reader.exists()) {
+        piece.question = drafts_->question();
+        piece.question_rows = QuestionRows(prompt);
+      }
     }
     ChooseTokens();
     input_.tokens = std::move(made.tokens);

@@ -54,10 +54,10 @@ class Retriever {
   void Choose(const Asker& asker, LandmarkQuery& query, int group) const;
   // Select for a model with an adapter, which has one group.
   absl::Status SelectRecalled(std::span<Piece* const> pieces);
-  // Adds the chunks that a landmark has chosen to its piece. `weights`: of the first chunks, which
-  // the model reads.
   // Adds a chunk to those that the piece wants, once; the caller says who reads it.
   static Selection::Chosen Want(Piece& piece, const kernels::ScoredCandidate& one, float weight);
+  // Adds the chunks that a landmark has chosen to its piece. `weights`: of the first chunks, which
+  // the model reads.
   static void AddSelection(const Asker& asker, std::span<const kernels::ScoredCandidate> best,
                            std::span<const float> weights, Selection selection);
 

@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "model/judge.h"
 #include "model/text/tokenizer.h"
+#include "nlohmann/json.hpp"
 #include "tests/engine/adapter_testing.h"
 
 namespace recollect::engine {
@@ -115,6 +116,31 @@ TEST_P(AdapterTest, TheJudgeChoosesAmongGreedyAnswersAndSpans) {
   EXPECT_GE(compared, 4);
   EXPECT_GE(others, 2);
   EXPECT_GE(spans, 4);
+}
+
+// A memory from before there were readers.
+TEST_P(AdapterTest, WithoutAReaderDraftsAreThoseOfFirstTokensAlone) {
+  const std::string directory = ::testing::TempDir() + "/without_reader";
+  WriteTinyAdapter(directory);
+  nlohmann::json root = nlohmann::json::parse(ReadFile(directory + "/memory.json"));
+  root.erase("reader");
+  WriteFile(directory + "/memory.json", root.dump());
+  const auto engine =
+      MakeOf(std::shared_ptr<const model::CpuModel>(model::CpuModel::Load(directory).value()));
+  ASSERT_THAT(IngestTokens(*engine, "d", golden_.Ids("tokens")), IsOk());
+  int drafted = 0;
+  for (int i = 0; i < 4; ++i) {
+    GenerateRequest request = AskBy(Question(i), true);
+    request.with_drafts = true;
+    const Generated answer = Generate(*engine, request);
+    ASSERT_THAT(answer.status, IsOk());
+    if (answer.drafts.empty()) continue;
+    ++drafted;
+    EXPECT_TRUE(answer.drafts.front().spans.empty());
+    for (const JudgedDrafts::Draft& draft : answer.drafts.front().drafts)
+      EXPECT_FALSE(draft.from_span);
+  }
+  EXPECT_GE(drafted, 1);
 }
 
 // An answer that begins with a span tells of which block it is, even if only the reader has read

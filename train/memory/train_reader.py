@@ -23,7 +23,7 @@ from .base import Base
 from .data import COMPLETE, HELD_OUT, PLAIN, Library, Maker, read_papers
 from .export import load
 from .judge import Words
-from .oracle import Oracle, choose
+from .oracle import SHARES_IN_TRAINING, Oracle, choose
 from .reader import Reader, marks_of, more_blocks, save, spans
 
 CONFIG = {"width": 128, "heads": 2, "layers": 2, "ffn": 256, "question_tokens": 48, "more_blocks": 16, "span_tokens": 16, "spans": 8}
@@ -79,7 +79,7 @@ class Questions:
         ids = torch.tensor([([0] * S + prompt)[-S:] for prompt in prompts])
         words = self.oracle.word_of[ids] * there
         q, weights, nothing = adapter.encode_queries(rows, words, there)
-        shares = config.get("score_shares", {"dense": 1.0, "sparse": 1.0})
+        shares = config.get("score_shares", SHARES_IN_TRAINING)
         scores = adapter.scores(shares["dense"] * q, words, shares["sparse"] * weights, blocks.keys.float(), blocks.words, blocks.word_weights)
         successor = F.softplus(adapter.score.successor)[0]
         for i, (_, question, answer) in enumerate(questions):

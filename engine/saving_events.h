@@ -32,7 +32,9 @@ class SavingEvents final : public GenerateEvents,
   void OnTokens(const std::vector<int32_t>& tokens, const std::string& text) override;
   void OnLogprobs(const ChosenLogprob& token) override { events_->OnLogprobs(token); }
   void OnRetrieval(const Retrieval& retrieval) override { events_->OnRetrieval(retrieval); }
-  void OnDrafts(const JudgedDrafts& drafts) override { events_->OnDrafts(drafts); }
+  void OnCandidates(const JudgedCandidates& candidates) override {
+    events_->OnCandidates(candidates);
+  }
   void OnDone(FinishReason reason, const Usage& usage) override;
   void OnError(const absl::Status& status) override;
 

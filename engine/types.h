@@ -173,10 +173,11 @@ struct GenerateRequest {
   // End the answer once it only repeats itself (engine/session/repetition.h). Absent: of a
   // conversation, unless ignore_eos is set.
   std::optional<bool> stop_repetition = {};
-  // Answer by drafts (engine/step/drafts.h) where that is possible.
-  bool drafts = true;
-  // OnDrafts is called with them.
-  bool with_drafts = false;
+  // Answer questions about documents by sentences of theirs (engine/step/quotes.h) where that is
+  // possible.
+  bool quotes = true;
+  // OnCandidates is called with those that an answer is chosen among.
+  bool with_candidates = false;
   // OnLogprobs is called for each token, with this many of the likeliest; absent: it is not called.
   std::optional<int64_t> logprobs = {};
   // OnRetrieval is called, for landmarks of the prompt too, in order of position, then group.
@@ -210,8 +211,8 @@ struct Hit {
   int64_t text_begin = 0, text_end = 0;  // byte range in the document's text
   Tier tier = Tier::kMemory;             // the tier it came from
   OwnerId owner{};                       // the chunk's; a later document of that name has another
-  // UTF-8: the words of this block with which the answer begins, where it was chosen as a span of
-  // the reader. Such a block may be one that only the reader has read.
+  // UTF-8: the sentence around this block's words that is the answer. Such a block may be one that
+  // only the adapter's reader has read.
   std::string quote = {};
 };
 
@@ -228,23 +229,17 @@ struct Retrieval {
   bool as_text = false;  // these were put in front of the prompt, which ends at `position`
 };
 
-// Drafts from which an answer was chosen (engine/step/drafts.h).
-struct JudgedDrafts {
-  struct Draft {
-    std::vector<TokenLogprob> tokens;  // with the end if it has one
-    std::string text;                  // without it
-    bool ended = false, from_span = false;
-    double score = 0;  // by the judge: the largest is chosen
+// What a question about documents may be answered with (engine/step/quotes.h).
+struct JudgedCandidates {
+  struct Candidate {
+    std::vector<int32_t> tokens;  // without the end
+    std::string text;             // UTF-8: of the tokens
+    int64_t block = -1;  // index into `blocks`; -1: it says that the documents do not answer
+    float logprob = 0;   // natural: of the reader's span in it; otherwise of its first token
+    double score = 0;    // by the judge: the largest is said
   };
-  struct Span {
-    int64_t block = 0;  // index into `blocks`
-    std::vector<int32_t> tokens;
-    std::string text;
-    float logprob = 0;  // natural: that the answer is this span
-  };
-  std::vector<Draft> drafts;
+  std::vector<Candidate> candidates;  // by their spans, the likeliest first; last the refusal
   std::vector<Hit> blocks;  // what was read, last what only the reader read; without scores
-  std::vector<Span> spans;  // of the adapter's reader, the likeliest first; empty without one
   float nothing = 0;        // ln of the probability that the blocks have no answer
 };
 

@@ -1,5 +1,5 @@
-// The judge of a memory adapter: it chooses among several drafts of one answer, from what the model
-// says of them and what was read (docs/decisions/0076-a-judge-of-drafts.md). Trained by
+// The judge of a memory adapter: it chooses what a question about documents is answered with, from
+// what the reader finds in them (docs/decisions/0078-answers-are-sentences.md). Trained by
 // train/memory/judge.py, which is its oracle.
 #pragma once
 
@@ -8,20 +8,18 @@
 #include <vector>
 
 #include "model/config/judge_config.h"
-#include "model/reading.h"
 #include "model/text/words.h"
 
 namespace recollect::model {
 
-// The beginning of an answer, or all of it.
-struct Draft {
-  std::vector<int32_t> tokens;  // at least one; without the end token
-  std::vector<float> logprobs;  // natural; of the tokens, and of the end if it has one
-  bool ended = false;
-  bool from_span = false;  // it begins with a span of the reader
+// A possible answer: a sentence of a document, or the refusal.
+struct Candidate {
+  std::vector<int32_t> tokens;
+  int64_t block = -1;  // where the sentence's best span is, as an index; -1: it is the refusal
+  float logprob = 0;   // natural: of that span; of the refusal's first token
 };
 
-// A block that the answer reads. Borrows its tokens.
+// A block that the reader has read. Borrows its tokens.
 struct ReadBlock {
   std::span<const int32_t> tokens;
   float weight = 0;
@@ -31,20 +29,18 @@ struct ReadBlock {
 // Immutable; thread-safe. Borrows the words.
 class Judge {
  public:
-  // `refusal`: the tokens of JudgeConfig::refusal.
-  Judge(JudgeConfig config, const Words& words, std::span<const int32_t> refusal);
+  Judge(JudgeConfig config, const Words& words);
 
   const JudgeConfig& config() const { return config_; }
-  // The scores of the drafts; the larger, the likelier it is right. `question`: the tokens of the
-  // user's last message; `reading`: of the blocks, empty without a reader. REQUIRES: drafts and
-  // blocks are not empty.
+  // Returns the scores of the candidates; the larger, the likelier one is right. `question`: the
+  // tokens of the user's last message; `nothing`: Reading::nothing of the blocks. REQUIRES: a
+  // candidate is no refusal.
   std::vector<double> Scores(std::span<const int32_t> question, std::span<const ReadBlock> blocks,
-                             const Reading& reading, std::span<const Draft> drafts) const;
+                             float nothing, std::span<const Candidate> candidates) const;
 
  private:
   const JudgeConfig config_;
   const Words& words_;
-  const std::vector<int32_t> refusal_;  // its words
 };
 
 }  // namespace recollect::model

@@ -107,9 +107,7 @@ absl::Status Model::State::ReadAdapter() {
     Count(*reader);
   }
   const JudgeConfig& judges = config.adapter.judge;
-  if (judges.drafts == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::vector<int32_t> refusal, text.tokenizer->Encode(judges.refusal));
-  judge = std::make_unique<const Judge>(judges, *words, refusal);
+  if (judges.exists()) judge = std::make_unique<const Judge>(judges, *words);
   return absl::OkStatus();
 }
 

@@ -73,7 +73,7 @@ class Model {
   // With an adapter, the difference by which a retrieved block's successor scores less than the
   // block.
   float successor_distance() const;
-  // Chooses among drafts of an answer; null if the model has no such part.
+  // Chooses among possible answers; null if the model has no such part.
   const Judge* judge() const;
   // The words of the vocabulary, by which documents that are kept as text are searched, and which
   // an adapter weighs; null if the model does neither or has no tokenizer.

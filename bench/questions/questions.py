@@ -111,7 +111,7 @@ class Ways:
         self.source = source
         self.all = [(mode, tokens) for mode in arguments.mode for tokens in (arguments.tokens if mode in MOUNTED else [0])]
         self.books = {0: {}}  # tokens: {id on the server: text}
-        self.options = {key: value for key, value in (("text_tokens", arguments.text_tokens), ("drafts", arguments.drafts)) if value is not None}
+        self.options = {key: value for key, value in (("text_tokens", arguments.text_tokens), ("quotes", arguments.quotes)) if value is not None}
 
     def books_id(self, tokens):
         """One id for all of the books beside the documents; empty for none."""
@@ -265,7 +265,7 @@ def parse(argv):
     parser.add_argument("--limit", type=int, help="questions with an answer, and a quarter as many without one; all, unless given")
     parser.add_argument("--max-tokens", type=int, default=40, help="of an answer")
     parser.add_argument("--text-tokens", type=int, help="of blocks that stand in the prompt; the server's default, unless given")
-    parser.add_argument("--no-drafts", dest="drafts", action="store_const", const=False, help="the likeliest token each time")
+    parser.add_argument("--no-quotes", dest="quotes", action="store_const", const=False, help="answers in the model's own words")
     parser.add_argument("--json", type=pathlib.Path, required=True, help="answers, a line each; those that are there are not asked again")
     parser.add_argument("--only-table", action="store_true", help="asks nothing, prints the table of --json")
     arguments = parser.parse_args(argv)
@@ -302,7 +302,7 @@ def run(arguments):
     with contextlib.closing(Server(arguments.server, arguments.key)) as server:
         arguments.model, fingerprint = server.model()
         settings = {"half": source.name, "model": arguments.model, "fingerprint": fingerprint, "max_tokens": arguments.max_tokens,
-                    "text_tokens": arguments.text_tokens, "drafts": arguments.drafts, "papers": source.digest}
+                    "text_tokens": arguments.text_tokens, "quotes": arguments.quotes, "papers": source.digest}
         with contextlib.closing(Answers(arguments.json, settings)) as answers:
             return ask_and_print(server, answers, Ways(arguments, source), arguments)
 

@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "engine/block_texts.h"
 #include "model/text/printable.h"
+#include "model/text/sentence.h"
 #include "service/codec/codec.h"
 
 namespace recollect::cli {
@@ -22,21 +23,8 @@ namespace {
 constexpr size_t kMaxPassages = 3;     // of one answer; --json has all
 constexpr int64_t kAroundBytes = 240;  // in which the rest of a sentence is looked for
 constexpr size_t kWidth = 100;         // of lines, where there is no terminal
-constexpr size_t kLongLine = 60;       // characters; text that was broken by hand has such lines
 constexpr float kLeastShare = 0.2F;    // of the heaviest block's weight
 constexpr absl::string_view kIndent = "    ";
-
-bool EndsSentence(char c) { return c == '.' || c == '?' || c == '!'; }
-
-// Whether a sentence or a line begins or ends in front of `at`.
-bool IsBoundary(absl::string_view text, size_t at) {
-  if (at == 0 || at == text.size() || text[at - 1] == '\n' || text[at] == '\n') return true;
-  const size_t end = absl::ascii_isspace(text[at - 1]) ? at - 1 : at;
-  return end > 0 && absl::ascii_isspace(text[end]) && EndsSentence(text[end - 1]);
-}
-
-// Of any alphabet, or another character beyond ASCII.
-bool IsLetter(char c) { return absl::ascii_isalpha(c) || (c & 0x80) != 0; }
 
 // Code points of UTF-8.
 size_t Characters(absl::string_view word) {
@@ -59,8 +47,8 @@ std::string TextOf(client::Client& client, const Passage& passage) {
   const auto text = client.ReadText(passage.document, begin, end);
   if (!text.ok() || passage.end > end) return "";
   // A document's ends are those of a line.
-  const std::string lines =
-      Unbroken(absl::StrCat(begin == 0 ? "\n" : "", *text, end == document->bytes() ? "\n" : ""));
+  const std::string lines = model::Unbroken(
+      absl::StrCat(begin == 0 ? "\n" : "", *text, end == document->bytes() ? "\n" : ""));
   const int64_t shift = begin == 0 ? 1 : 0;
   return WholeSentences(lines, static_cast<size_t>(passage.begin - begin + shift),
                         static_cast<size_t>(passage.end - begin + shift));
@@ -101,24 +89,11 @@ std::vector<Passage> PassagesOf(
   return passages;
 }
 
-std::string Unbroken(std::string text) {
-  if (text.empty()) return text;
-  size_t line = 0;  // where it begins
-  for (size_t end = text.find('\n'); end < text.size() - 1; end = text.find('\n', line)) {
-    const bool is_long = Characters(absl::string_view(text).substr(line, end - line)) >= kLongLine;
-    const bool goes_on = is_long && !EndsSentence(text[end - 1]) && IsLetter(text[end + 1]);
-    if (goes_on) text[end] = ' ';
-    line = end + 1;
-  }
-  return text;
-}
-
 std::string WholeSentences(absl::string_view text, size_t begin, size_t end) {
-  size_t from = begin, to = end;
-  while (!IsBoundary(text, from)) --from;
-  while (!IsBoundary(text, to)) ++to;
+  auto [from, to] = model::SentenceAround({text.data(), text.size()}, {begin, end});
   // The ends of `text` may be anywhere in a document.
-  const bool cut_before = from == 0 && begin > 0, cut_after = to == text.size() && end < to;
+  const bool cut_before = from == 0 && begin > 0 && text.front() != '\n';
+  const bool cut_after = to == text.size() && end < to && text.back() != '\n';
   if (cut_before) from = begin;
   if (cut_after) to = end;
   return absl::StrCat(cut_before ? "… " : "",
@@ -154,12 +129,10 @@ void PrintPassages(client::Client& client,
   for (const Passage& passage : passages) {
     const std::string text = TextOf(client, passage);
     const std::string lines = Wrapped(text, TerminalWidth(out), kIndent);
-    const std::string quote = passage.quote.empty()
-                                  ? ""
-                                  : absl::StrCat(", “", model::EscapeInvisible(passage.quote), "”");
-    absl::FPrintF(out, "  read in %s, bytes %d-%d (%.0f %%)%s%s\n",
+    absl::FPrintF(out, "  %s %s, bytes %d-%d (%.0f %%)%s\n",
+                  passage.quote.empty() ? "read in" : "quoted from",
                   model::EscapeInvisible(passage.document), passage.begin, passage.end,
-                  100 * passage.weight, quote, text.empty() ? ", which has been deleted" : ":");
+                  100 * passage.weight, text.empty() ? ", which has been deleted" : ":");
     for (const absl::string_view line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
       absl::FPrintF(out, "%s\n",
                     model::EscapeInvisible(service::ValidUtf8({line.data(), line.size()})));

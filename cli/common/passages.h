@@ -26,10 +26,6 @@ struct Passage {
 std::vector<Passage> PassagesOf(
     const google::protobuf::RepeatedPtrField<v1::Retrieval>& retrievals);
 
-// `text` with a space for each end of a line at which a sentence was broken by hand: behind a long
-// line that does not end a sentence, in front of a letter. Bytes keep their places.
-std::string Unbroken(std::string text);
-
 // text[begin, end) with the rest of the sentences, or lines, that it cuts at its ends; with an
 // ellipsis at an end where `text` does not have their rest.
 std::string WholeSentences(absl::string_view text, size_t begin, size_t end);

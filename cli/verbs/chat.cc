@@ -364,8 +364,8 @@ void AddChat(CLI::App& app, Command& command) {
       "--no-stop-repetition", [options] { options->request.set_stop_repetition(false); },
       "Let an answer go on that only repeats itself");
   verb->add_flag_callback(
-      "--no-drafts", [options] { options->request.set_drafts(false); },
-      "Say the likeliest token each time, instead of choosing among drafts (sooner, less often "
+      "--no-quotes", [options] { options->request.set_quotes(false); },
+      "Answer in the model's own words, instead of by sentences of the documents (less often "
       "right)");
   verb->footer(absl::StrCat(
       "\nExamples:\n"

@@ -30,14 +30,6 @@ namespace recollect::engine {
 
 struct PieceRows;
 
-// Keeps what has run since it branched off a sequence (SequenceState::Branch), which must outlive
-// it.
-class SequenceBranch {
- public:
-  virtual ~SequenceBranch() = default;
-  virtual int64_t bytes() const = 0;
-};
-
 // The state that one session carries from row to row: the local state of every layer, and the rows
 // of its open block after the last lower layer, until the block's chunk is made.
 class SequenceState {
@@ -53,10 +45,6 @@ class SequenceState {
   // them. False, and nothing is changed, where a layer cannot. REQUIRES: no stage runs on it; no
   // landmarks.
   virtual bool Rewind(int64_t /*length*/) { return false; }
-  // Returns a branch, which goes on from here by itself (Segment::branch); null where a layer
-  // cannot. Once a branch has run, the sequence itself has to be rewound to here before it runs.
-  // Called as a stage is. RESOURCE_EXHAUSTED.
-  virtual absl::StatusOr<std::unique_ptr<SequenceBranch>> Branch() { return nullptr; }
 };
 
 // The residual stream of one piece's rows, [rows, d]: made by the first RunLower of a request, kept

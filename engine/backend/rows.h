@@ -47,7 +47,6 @@ struct Segment {
   int64_t first_row = 0;
   int64_t rows = 0;
   std::shared_ptr<LandmarkMemory> memory;  // null: no earlier landmark has retrieved
-  SequenceBranch* branch = nullptr;        // has these rows in place of the sequence; may be null
 };
 
 // A block that a landmark of this piece closed: the next chunk.

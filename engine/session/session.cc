@@ -43,7 +43,7 @@ absl::Status Session::CheckLimit(int64_t more) const {
                                                  " in all"));
 }
 
-void Session::Clear(PlannedRows& piece) const {
+void Session::Plan(Input& input, int64_t limit, HeadRows head, PlannedRows& piece) {
   piece.sequence = sequence_.get();
   piece.ids.clear();
   piece.segments.clear();
@@ -51,10 +51,6 @@ void Session::Clear(PlannedRows& piece) const {
   piece.closed.clear();
   piece.open_row = 0;
   piece.head.clear();
-}
-
-void Session::Plan(Input& input, int64_t limit, HeadRows head, PlannedRows& piece) {
-  Clear(piece);
   predictor_ = -1;
   const auto predict = [&](size_t index, int32_t target) {
     RECOLLECT_CHECK(predictor_ >= 0);
@@ -107,41 +103,6 @@ void Session::Plan(Input& input, int64_t limit, HeadRows head, PlannedRows& piec
   if (head == HeadRows::kAll && token_follows) {
     predict(input.next_token, input.tokens[input.next_token]);
   }
-}
-
-absl::StatusOr<bool> Session::Branch(int64_t count) {
-  DropBranches();
-  for (int64_t i = 0; i < count; ++i) {
-    ASSIGN_OR_RETURN(std::unique_ptr<SequenceBranch> branch, sequence_->Branch());
-    if (branch == nullptr) return false;
-    branches_.push_back(std::move(branch));
-  }
-  return true;
-}
-
-void Session::PlanBranches(std::span<const BranchRow> rows, PlannedRows& piece) const {
-  Clear(piece);
-  piece.first_position = positions_;
-  for (const BranchRow& row : rows) {
-    const int64_t at = piece.rows();
-    piece.segments.push_back({at, 1, memory_, branches_[row.branch].get()});
-    piece.ids.push_back(row.id);
-    piece.head.push_back({.row = at, .index = at});
-  }
-}
-
-void Session::DropBranches() {
-  if (branches_.empty()) return;
-  branches_.clear();
-  if (!sequence_->Rewind(positions_)) {
-    broken.Update(absl::InternalError("the layers cannot be rewound to where branches began"));
-  }
-}
-
-int64_t Session::state_bytes() const {
-  int64_t bytes = sequence_->bytes() + text.bytes();
-  for (const auto& branch : branches_) bytes += branch->bytes();
-  return bytes;
 }
 
 bool Session::Rewind(int64_t length) {

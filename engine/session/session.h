@@ -101,19 +101,6 @@ class Session {
   // is nothing to run or no row to predict from. Reuses the memory of an earlier plan.
   void Plan(Input& input, int64_t limit, HeadRows head, PlannedRows& piece);
 
-  // Makes `count` branches, each of which goes on from here by itself, as long as the session does
-  // not run. Returns false, and makes none, where the layers cannot.
-  absl::StatusOr<bool> Branch(int64_t count);
-  struct BranchRow {
-    size_t branch = 0;
-    int32_t id = -1;
-  };
-  // Plans the next rows of branches, one for each, with their logits; HeadRow::index is an index
-  // into `rows`.
-  void PlanBranches(std::span<const BranchRow> rows, PlannedRows& piece) const;
-  // Ends them: the session is as it was before Branch.
-  void DropBranches();
-
   // Forgets the positions from `length` on, and the carried token. Returns false and changes
   // nothing if the layers cannot (SequenceState::Rewind). REQUIRES: 0 <= length <= positions().
   bool Rewind(int64_t length);
@@ -157,7 +144,7 @@ class Session {
   // Returns INVALID_ARGUMENT, naming the numbers, if `more` additional positions exceed the
   // session's limit (model::ModelConfig::PositionLimit).
   absl::Status CheckLimit(int64_t more) const;
-  int64_t state_bytes() const;
+  int64_t state_bytes() const { return sequence_->bytes() + text.bytes(); }
 
   // The last sampled token, or the prefix's last token, if it has not been run: the next piece
   // begins with it.
@@ -173,7 +160,6 @@ class Session {
   SessionInfo info() const;
 
  private:
-  void Clear(PlannedRows& piece) const;
   // Returns whether flushes recall blocks of mounted documents.
   bool Recalls() const {
     return model_.config().has_adapter() && !mounts_.empty() && mount_as_ != MountAs::kText;
@@ -213,7 +199,6 @@ class Session {
   std::vector<Pin> mounts_;
   std::vector<std::string> mount_ids_;
   const std::unique_ptr<SequenceState> sequence_;
-  std::vector<std::unique_ptr<SequenceBranch>> branches_;
 
   std::atomic<int64_t> positions_{0};
   int64_t predictor_ = -1;  // the planned row that predicts the next token; -1: none of this piece

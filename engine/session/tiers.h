@@ -46,6 +46,10 @@ struct WantedChunk {
     return memory != nullptr ? std::pair(memory->text_begin, memory->text_end)
                              : std::pair(record->text_begin, record->text_end);
   }
+  // Returns the chunk's tokens. REQUIRES: as text().
+  std::span<const int32_t> tokens() const {
+    return memory != nullptr ? memory->tokens : record->tokens;
+  }
 };
 
 // Thread-safe.

@@ -15,10 +15,11 @@
 #include "engine/session/repetition.h"
 #include "engine/session/session_text.h"
 #include "engine/session/text_stream.h"
-#include "engine/step/drafts.h"
 #include "engine/step/log_softmax.h"
 #include "engine/step/prepare.h"
+#include "engine/step/quotes.h"
 #include "engine/step/request.h"
+#include "model/judge.h"
 #include "model/text/tokenizer.h"
 
 namespace recollect::engine {
@@ -50,14 +51,10 @@ class Generation final : public Request {
     const Prompt prompt = std::exchange(request_.prompt, {});
     ASSIGN_OR_RETURN(MadePrompt made, MakePrompt(model_, prompt, source, request_.max_tokens));
     if (request_.session.has_value()) said_ = SaidIn(prompt, model_.tokenizer());
-    if (MayDraft(prompt)) {
-      ASSIGN_OR_RETURN(std::vector<int32_t> question,
-                       model_.tokenizer()->Encode(prompt.messages.back().content));
-      drafts_.emplace(model_, std::move(question));
-      if (model_.config().adapter.reader.exists()) {
-        piece.question = drafts_->question();
-        piece.question_rows = QuestionRows(prompt);
-      }
+    if (MayQuote(prompt)) {
+      ASSIGN_OR_RETURN(question_, model_.tokenizer()->Encode(prompt.messages.back().content));
+      piece.question = question_;
+      piece.question_rows = QuestionRows(prompt);
     }
     ChooseTokens();
     input_.tokens = std::move(made.tokens);
@@ -73,10 +70,6 @@ class Generation final : public Request {
 
   absl::Status Plan(int64_t limit) override {
     if (!started_) RETURN_IF_ERROR(Start());
-    if (drafting_) {
-      session->PlanBranches(drafts_->NextRows(), piece);
-      return absl::OkStatus();
-    }
     const bool samples = request_.max_tokens > 0 && !complete_;
     session->Plan(input_, limit, samples ? HeadRows::kLast : HeadRows::kNone, piece);
     piece.sampling = SettingsOf(request_.sampling, usage_.generated_tokens);
@@ -88,16 +81,13 @@ class Generation final : public Request {
   }
 
   absl::StatusOr<bool> PieceDone() override {
-    if (drafting_) {
-      RETURN_IF_ERROR(drafts_->AddChoices());
-      return drafts_->complete() && TakeDraft();
-    }
     // Made group by group: the order must not depend on where a batch cut the prompt.
     std::ranges::sort(piece.retrievals, {}, [](const Retrieval& retrieval) {
       return std::tuple(retrieval.position, retrieval.group);
     });
     if (retrieved_.has_value()) events_->OnRetrieval(*std::exchange(retrieved_, std::nullopt));
-    if (!drafts_.has_value() || !drafts_->begun()) TellRetrievals();
+    if (best_ != nullptr) TellBest();
+    for (const Retrieval& retrieval : piece.retrievals) events_->OnRetrieval(retrieval);
     if (!decoding_ && input_.done()) {
       counters_.prompt_tokens += usage_.prompt_tokens;
       counters_.cached_prompt_tokens += usage_.cached_tokens;
@@ -113,15 +103,12 @@ class Generation final : public Request {
     }
     if (sampled_ < 0) return NothingToSample();
     decoding_ = true;
-    if (drafts_.has_value()) {
-      ASSIGN_OR_RETURN(drafting_, BeginDrafts());
-      if (drafting_) {
-        retrievals_ = std::move(piece.retrievals);
-        return drafts_->complete() && TakeDraft();
+    if (asks()) {
+      EndQuestion();
+      if (!request_.generated.empty()) {
+        Run(request_.generated);  // it waited for the end of the prompt
+        return false;
       }
-      if (drafts_->begun()) TellRetrievals();
-      EndDrafts();
-      if (GoOnAfterGenerated()) return false;
     }
     Clock();
     return TakeChoice();
@@ -145,114 +132,59 @@ class Generation final : public Request {
     piece.consume = nullptr;
     piece.choose = nullptr;
     if (request_.sampling.dry_multiplier > 0 || tells()) {
-      piece.consume = [this](const HeadRow& head, std::span<const float> logits) {
-        drafting_ ? drafts_->Choose(head, logits) : Choose(logits);
-      };
+      piece.consume = [this](const HeadRow&, std::span<const float> logits) { Choose(logits); };
     } else {
-      piece.choose = [this](const HeadRow&, int32_t choice) { sampled_ = choice; };
+      piece.choose = [this](const HeadRow&, int32_t choice) { sampled_ = OrQuoted(choice); };
     }
   }
-  // Whether the log probability of a choice is needed.
-  bool tells() const { return request_.logprobs.has_value() || drafts_.has_value(); }
+  // Whether log probabilities of a choice are needed.
+  bool tells() const { return request_.logprobs.has_value() || asks(); }
+  // Whether documents are still to be asked, at the prompt's end.
+  bool asks() const { return !piece.question.empty(); }
 
-  // Greedy answers of a whole conversation only. Of one that was broken off within the draft, the
-  // drafts are made again; what follows a draft is greedy in any case.
-  bool MayDraft(const Prompt& prompt) const {
-    return request_.drafts && model_.judge() != nullptr && !prompt.messages.empty() &&
+  // Greedy answers of a whole conversation only. Of one that was broken off within the quote,
+  // documents are asked again; what follows a quote is its end.
+  bool MayQuote(const Prompt& prompt) const {
+    return request_.quotes && model_.judge() != nullptr && !prompt.messages.empty() &&
            request_.sampling.temperature == 0 && request_.sampling.dry_multiplier == 0 &&
            !request_.ignore_eos && !request_.session.has_value() &&
-           std::ssize(request_.generated) < model_.judge()->config().draft_tokens;
+           std::ssize(request_.generated) <= model_.judge()->config().sentence_tokens;
   }
 
   // Of a first question all rows that ask, as the reader was trained; of a later one its own, so
   // that it does not look for what an earlier turn asked.
   int64_t QuestionRows(const Prompt& prompt) const {
     const auto is_answer = [](const ChatMessage& one) { return one.role == ChatRole::kAssistant; };
-    return std::ranges::any_of(prompt.messages, is_answer)
-               ? std::ssize(drafts_->question()) + kTemplateTokens
-               : model_.config().chunk_tokens;
+    return std::ranges::any_of(prompt.messages, is_answer) ? std::ssize(question_) + kTemplateTokens
+                                                           : model_.config().chunk_tokens;
   }
 
-  // Returns whether there are drafts. Called at the prompt's end. Without documents that are read
-  // there is nothing to judge by.
-  absl::StatusOr<bool> BeginDrafts() {
+  void EndQuestion() {
     piece.question = {};
-    if (!drafts_->begun() || model_.config().Ends(sampled_) ||
-        !session->CheckLimit(drafts_->tokens() + 1).ok()) {
-      return false;
-    }
-    return session->Branch(drafts_->count());
-  }
-
-  void EndDrafts() {
-    drafting_ = false;
-    drafts_.reset();
     ChooseTokens();
   }
 
-  void TellRetrievals() {
-    for (const Retrieval& retrieval : piece.retrievals) events_->OnRetrieval(retrieval);
+  // The answer ends with the quote.
+  void ChooseQuote(const LogSoftmax& first) {
+    judged_ = JudgeCandidates(model_, question_, first, piece);
+    best_ = BestOf(judged_, request_.generated);
+    if (best_ == nullptr) return;
+    quote_ = best_->tokens;
+    quote_.push_back(model_.config().eos_id);
   }
 
-  // Tells what the prompt's end retrieved, among it the block that the answer quotes.
-  void TellRetrievals(const Drafts::Draft* best) {
-    if (retrievals_.empty()) return;
-    if (best != nullptr && !best->span.empty()) {
-      Hit quoted = drafts_->Quoted(*best, *piece.segments.back().memory, session->mounts());
-      std::vector<Hit>& hits = retrievals_.back().hits;
-      const auto same = std::ranges::find_if(hits, [&](const Hit& hit) {
-        return hit.owner == quoted.owner && hit.chunk == quoted.chunk;
-      });
-      if (same == hits.end()) {
-        hits.push_back(std::move(quoted));
-      } else {
-        same->quote = std::move(quoted.quote);
-      }
-    }
-    for (const Retrieval& retrieval : retrievals_) events_->OnRetrieval(retrieval);
+  // Adds the quote to the hits that are told with the prompt's end.
+  void TellBest() {
+    if (best_->block >= 0 && !piece.retrievals.empty())
+      AddQuote(judged_, *best_, piece.retrievals.back());
+    if (request_.with_candidates) events_->OnCandidates(judged_);
+    best_ = nullptr;
   }
 
-  // With what was generated before, which waited for the drafts.
-  bool GoOnAfterGenerated() {
-    if (request_.generated.empty()) return false;
-    Run(request_.generated);
-    return true;
-  }
-
-  std::vector<model::ReadBlock> ReadBlocks() const {
-    std::vector<model::ReadBlock> blocks;
-    const LandmarkMemory* memory = piece.segments.back().memory.get();
-    if (memory == nullptr) return blocks;
-    memory->ForEachRead([&](const ChunkRef& ref, const ChunkMemory& chunk, float weight) {
-      blocks.push_back({chunk.tokens, weight, static_cast<int64_t>(ref.owner)});
-    });
-    return blocks;
-  }
-
-  // The answer goes on with the best draft, as if its tokens had been chosen one by one. It does
-  // not run if it is the whole answer. Returns whether it is.
-  bool TakeDraft() {
-    const Drafts::Draft* const best = drafts_->Best(request_.generated);
-    TellRetrievals(best);
-    if (request_.with_drafts)
-      events_->OnDrafts(drafts_->Judged(*piece.segments.back().memory, session->mounts()));
-    const std::vector<ChosenLogprob> chosen =
-        best != nullptr ? best->chosen : std::vector<ChosenLogprob>();
-    session->DropBranches();
-    EndDrafts();
-    if (chosen.empty()) return !GoOnAfterGenerated();
-    Clock();  // once: these tokens come together
-    std::vector<int32_t> tokens = request_.generated;
-    bool whole = false;
-    for (size_t i = tokens.size(); i < chosen.size() && !whole; ++i) {
-      logprobs_ = chosen[i];
-      sampled_ = logprobs_.chosen.token;
-      tokens.push_back(sampled_);
-      whole = TakeChoice();
-    }
-    session->carry.reset();
-    if (!whole) Run(std::move(tokens));
-    return whole;
+  // The next token of the quote in place of the one that was chosen.
+  int32_t OrQuoted(int32_t chosen) const {
+    const auto next = static_cast<size_t>(usage_.generated_tokens);
+    return next < quote_.size() ? quote_[next] : chosen;
   }
 
   void Run(std::vector<int32_t> tokens) {
@@ -286,7 +218,7 @@ class Generation final : public Request {
       ++prompt_end;
     }
     if (request_.flush) input_.flushes = {prompt_end};
-    const int64_t after = drafts_.has_value() ? std::ssize(request_.generated) : 0;
+    const int64_t after = asks() ? std::ssize(request_.generated) : 0;
     return session->CheckLimit(std::ssize(input_.tokens) + after -
                                static_cast<int64_t>(input_.next_token));
   }
@@ -317,8 +249,8 @@ class Generation final : public Request {
     usage_.generated_tokens = std::ssize(tokens);
     complete_ = stopped() || usage_.generated_tokens == request_.max_tokens;
     TakeReason();
-    if (drafts_.has_value() && !complete_) return absl::OkStatus();  // they run after the drafts
-    EndDrafts();
+    if (asks() && !complete_) return absl::OkStatus();  // they run once documents have been asked
+    EndQuestion();
     // The last token of a complete request is not run: the session's next request begins with it.
     input_.tokens.insert(input_.tokens.end(), tokens.begin(), tokens.end() - (complete_ ? 1 : 0));
     if (request_.sampling.dry_multiplier > 0) generated_ = tokens;
@@ -334,14 +266,15 @@ class Generation final : public Request {
     } else {
       sampled_ = kernels::Sample(logits, piece.sampling, never, scratch_);
     }
-    if (!tells() || sampled_ < 0) return;
-    const LogSoftmax probabilities(logits);
-    logprobs_ = Told(sampled_, probabilities);
-    if (!drafts_.has_value()) return;
-    std::vector<model::ReadBlock> blocks = ReadBlocks();
-    if (blocks.empty()) return;
-    drafts_->Begin(probabilities, request_.logprobs.value_or(0), std::move(blocks),
-                   std::move(piece.reading));
+    if (sampled_ < 0) return;
+    if (tells()) {
+      const LogSoftmax probabilities(logits);
+      if (asks()) ChooseQuote(probabilities);
+      sampled_ = OrQuoted(sampled_);
+      logprobs_ = Told(sampled_, probabilities);
+    } else {
+      sampled_ = OrQuoted(sampled_);
+    }
   }
 
   ChosenLogprob Told(int32_t token, const LogSoftmax& probabilities) const {
@@ -444,11 +377,12 @@ class Generation final : public Request {
   // With DRY: what was generated, and the logits after it.
   std::vector<int32_t> generated_;
   std::vector<float> logits_;
-  kernels::SampleScratch scratch_;     // where the choice is made here
-  ChosenLogprob logprobs_;             // of sampled_, where tells()
-  std::optional<Drafts> drafts_;       // until one is chosen
-  bool drafting_ = false;              // the session has branches, in which they run
-  std::vector<Retrieval> retrievals_;  // of the prompt's end, until a draft is chosen
+  kernels::SampleScratch scratch_;  // where the choice is made here
+  ChosenLogprob logprobs_;          // of sampled_, where tells()
+  std::vector<int32_t> question_;   // the user's last message, if documents may be quoted
+  JudgedCandidates judged_;         // at the prompt's end
+  const JudgedCandidates::Candidate* best_ = nullptr;  // of them
+  std::vector<int32_t> quote_;                         // the whole answer and its end; empty: none
   FinishReason reason_ = FinishReason::kMaxTokens;
   Usage usage_;
   const SteadyTime arrived_ = std::chrono::steady_clock::now();

@@ -161,7 +161,7 @@ absl::Status Retriever::Select(std::span<Piece* const> pieces, int group) {
     queries_[i].known = nullptr;
     if (group == 0) piece.landmarks[askers_[i].landmark].ahead = std::move(queries_[i].ahead);
     if (piece.status.ok()) piece.status = queries_[i].status;
-    if (piece.status.ok()) Choose(askers_[i], queries_[i], group);
+    if (piece.status.ok()) ChooseBest(askers_[i], queries_[i], group);
   }
   return absl::OkStatus();
 }
@@ -180,7 +180,7 @@ void Retriever::AddLater() {
   }
 }
 
-void Retriever::Choose(const Asker& asker, LandmarkQuery& query, int group) const {
+void Retriever::ChooseBest(const Asker& asker, LandmarkQuery& query, int group) const {
   Piece& piece = *asker.piece;
   std::vector<ScoredCandidate>& best = query.best;
   if (config_.successors) {
@@ -198,12 +198,28 @@ void Retriever::Choose(const Asker& asker, LandmarkQuery& query, int group) cons
   AddSelection(asker, best, weights, std::move(selection));
 }
 
-Selection::Chosen Retriever::Want(Piece& piece, const ScoredCandidate& one, float weight) {
+size_t Retriever::Want(Piece& piece, const ChunkRef& ref) {
+  const auto same = std::ranges::find(piece.wanted, ref, &WantedChunk::ref);
+  const auto at = static_cast<size_t>(same - piece.wanted.begin());
+  if (same == piece.wanted.end()) piece.wanted.emplace_back().ref = ref;
+  return at;
+}
+
+Selection::Chosen Retriever::Choose(Piece& piece, const ScoredCandidate& one, float weight) {
   const Session::Candidate candidate = piece.session->Resolve(one.candidate);
-  size_t wanted = 0;
-  while (wanted < piece.wanted.size() && !(piece.wanted[wanted].ref == candidate.ref)) ++wanted;
-  if (wanted == piece.wanted.size()) piece.wanted.emplace_back().ref = candidate.ref;
-  return {wanted, candidate.mount, one.score, weight};
+  return {Want(piece, candidate.ref), candidate.mount, one.score, weight};
+}
+
+void Retriever::WantNeighbors(Piece& piece) {
+  for (size_t i = 0, count = piece.wanted.size(); i < count; ++i) {
+    const ChunkRef ref = piece.wanted[i].ref;
+    const auto pin = std::ranges::find_if(piece.session->mounts(), [&](const Pin& mounted) {
+      return mounted->info().owner == ref.owner;
+    });
+    if (pin == piece.session->mounts().end()) continue;
+    if (ref.index > 0) Want(piece, {ref.owner, ref.index - 1});
+    if (ref.index + 1 < (*pin)->info().chunks) Want(piece, {ref.owner, ref.index + 1});
+  }
 }
 
 void Retriever::AddSelection(const Asker& asker, std::span<const ScoredCandidate> best,
@@ -213,7 +229,7 @@ void Retriever::AddSelection(const Asker& asker, std::span<const ScoredCandidate
   selection.used = weights.size();
   for (size_t i = 0; i < best.size(); ++i) {
     const bool read = i < weights.size();
-    selection.chosen.push_back(Want(piece, best[i], read ? weights[i] : 0.0f));
+    selection.chosen.push_back(Choose(piece, best[i], read ? weights[i] : 0.0f));
     if (read) piece.wanted[selection.chosen.back().wanted].read_by_model = true;
   }
   piece.selections.push_back(std::move(selection));
@@ -255,10 +271,11 @@ absl::Status Retriever::SelectRecalled(std::span<Piece* const> pieces) {
                       recalled->blocks);
     }
     for (size_t k = 0; k < recalled->more.size(); ++k) {
-      selection.more.push_back(Want(piece, recalled->more[k], recalled->more_weights[k]));
+      selection.more.push_back(Choose(piece, recalled->more[k], recalled->more_weights[k]));
       piece.wanted[selection.more.back().wanted].read_by_reader = true;
     }
     AddSelection(askers_[i], recalled->blocks, recalled->weights, std::move(selection));
+    if (!piece.question.empty()) WantNeighbors(piece);
   }
   return absl::OkStatus();
 }

@@ -51,11 +51,15 @@ class Retriever {
   static bool Reports(const Asker& asker);
   // Adds the known parts of later groups' queries to the first group's search.
   void AddLater();
-  void Choose(const Asker& asker, LandmarkQuery& query, int group) const;
+  void ChooseBest(const Asker& asker, LandmarkQuery& query, int group) const;
   // Select for a model with an adapter, which has one group.
   absl::Status SelectRecalled(std::span<Piece* const> pieces);
-  // Adds a chunk to those that the piece wants, once; the caller says who reads it.
-  static Selection::Chosen Want(Piece& piece, const kernels::ScoredCandidate& one, float weight);
+  // Adds a chunk to those that the piece wants, once; the caller says who reads it. Returns where
+  // it is.
+  static size_t Want(Piece& piece, const ChunkRef& ref);
+  static Selection::Chosen Choose(Piece& piece, const kernels::ScoredCandidate& one, float weight);
+  // Adds the chunks beside those that the piece wants, whose words a quote may need.
+  static void WantNeighbors(Piece& piece);
   // Adds the chunks that a landmark has chosen to its piece. `weights`: of the first chunks, which
   // the model reads.
   static void AddSelection(const Asker& asker, std::span<const kernels::ScoredCandidate> best,

@@ -286,10 +286,6 @@ void Scheduler::Settle(Running& running) {
 }
 
 void Scheduler::End(Running& running, const absl::Status& status) {
-  // The prompt cache may keep the session, and without the branches of its drafts.
-  Session& session = *running.request->session;
-  session.DropBranches();
-  state_budget_.Set(session.state_charge, session.state_bytes());
   std::exchange(running.request, nullptr)->End(status);
 }
 

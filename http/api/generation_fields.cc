@@ -71,7 +71,7 @@ absl::Status TakeSampling(json& object, engine::GenerateRequest& generate) {
   RETURN_IF_ERROR(Take(object, "dry_allowed_length", "an integer", sampling.dry_allowed_length));
   RETURN_IF_ERROR(Take(object, "ignore_eos", "a boolean", generate.ignore_eos));
   RETURN_IF_ERROR(Take(object, "stop_repetition", "a boolean", generate.stop_repetition));
-  RETURN_IF_ERROR(Take(object, "drafts", "a boolean", generate.drafts));
+  RETURN_IF_ERROR(Take(object, "quotes", "a boolean", generate.quotes));
   if (sampling.top_p == 0) {  // the likeliest tokens of no probability in all: the first
     sampling.top_p = 1;
     sampling.top_k = 1;

@@ -23,7 +23,7 @@ struct GenerationRequest {
 // Takes `stream`, `stream_options` and `retrievals`.
 absl::Status TakeOutput(nlohmann::json& object, GenerationRequest& request);
 
-// Takes `temperature`, `top_p`, `top_k`, `seed`, `stop`, `ignore_eos`, `stop_repetition`, `drafts`
+// Takes `temperature`, `top_p`, `top_k`, `seed`, `stop`, `ignore_eos`, `stop_repetition`, `quotes`
 // and the fields of DRY. A `top_p` of 0 means the likeliest token alone.
 absl::Status TakeSampling(nlohmann::json& object, engine::GenerateRequest& generate);
 

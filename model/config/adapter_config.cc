@@ -20,8 +20,8 @@ constexpr char kShares[] = "score_shares";
 constexpr char kJudge[] = "judge";
 constexpr char kReader[] = "reader";
 constexpr double kMaxShare = 100;
-constexpr int kMaxDrafts = 20;  // as many as are likeliest
-constexpr int kMaxDraftTokens = 64;
+constexpr int kMaxSpans = 20;
+constexpr int kMaxSentenceTokens = 256;
 constexpr int64_t kMaxUnits = 1024;
 constexpr int kMaxMoreBlocks = 64;
 constexpr double kMaxJudgeWeight = 1e6;
@@ -46,38 +46,37 @@ bool IsWeight(const json& value) {
   return value.is_number() && std::abs(value.get<double>()) <= kMaxJudgeWeight;
 }
 
-// A list of `before` numbers and one for each feature; empty if `value` is none. Judges from before
-// there were readers have fewer features: the others weigh nothing.
+// A list of `before` numbers and one for each feature; empty if `value` is none.
 std::vector<double> Weights(const json& value, size_t before) {
-  using F = DraftFeature;
-  const auto numbers = [&](size_t features) { return value.size() == before + features; };
-  if (!value.is_array() || !(numbers(F::kCount) || numbers(F::kFromSpan)) ||
+  if (!value.is_array() || value.size() != before + CandidateFeature::kCount ||
       !std::ranges::all_of(value, IsWeight)) {
     return {};
   }
-  auto weights = value.get<std::vector<double>>();
-  weights.resize(before + F::kCount);
-  return weights;
+  return value.get<std::vector<double>>();
 }
 
+// Judges of earlier releases, which chose among drafts, are not used.
 void ReadJudge(Fields& fields, JudgeConfig& judge) {
-  fields.Integer("drafts", 2, kMaxDrafts, true, judge.drafts);
-  fields.Integer("draft_tokens", 1, kMaxDraftTokens, true, judge.draft_tokens);
-  fields.Integer("span_drafts", 0, kMaxDrafts, false, judge.span_drafts);
+  if (fields.Find("drafts", false) != nullptr) {
+    for (const char* key : {"draft_tokens", "span_drafts", "refusal", "linear", "hidden"})
+      fields.Find(key, false);
+    return;
+  }
+  fields.Integer("sentence_tokens", 1, kMaxSentenceTokens, true, judge.sentence_tokens);
   const json* refusal = fields.Find("refusal", true);
   if (refusal != nullptr && refusal->is_string() && !refusal->get_ref<const std::string&>().empty())
     judge.refusal = refusal->get<std::string>();
   else if (refusal != nullptr)
     fields.Expected("refusal", "a text");
+  constexpr size_t kFeatures = CandidateFeature::kCount;
   if (const json* linear = fields.Find("linear", true)) {
     judge.linear = Weights(*linear, 0);
-    if (judge.linear.empty())
-      fields.Expected("linear", absl::StrCat(DraftFeature::kCount, " numbers"));
+    if (judge.linear.empty()) fields.Expected("linear", absl::StrCat(kFeatures, " numbers"));
   }
   const json* hidden = fields.Find("hidden", true);
   if (hidden == nullptr) return;
   const std::string expected =
-      absl::StrCat("at most ", kMaxUnits, " lists of ", DraftFeature::kCount + 2,
+      absl::StrCat("at most ", kMaxUnits, " lists of ", kFeatures + 2,
                    " numbers: a unit's weight, its bias and its weights of the features");
   if (!hidden->is_array() || std::ssize(*hidden) > kMaxUnits)
     return fields.Expected("hidden", expected);
@@ -98,7 +97,7 @@ void ReadReader(Fields& fields, ReaderConfig& reader) {
   fields.Integer("question_tokens", 1, kMaxChunkTokens, true, reader.question_tokens);
   fields.Integer("more_blocks", 0, kMaxMoreBlocks, true, reader.more_blocks);
   fields.Integer("span_tokens", 1, kMaxChunkTokens, true, reader.span_tokens);
-  fields.Integer("spans", 1, kMaxDrafts, true, reader.spans);
+  fields.Integer("spans", 1, kMaxSpans, true, reader.spans);
 }
 
 }  // namespace
@@ -144,6 +143,8 @@ absl::Status AddAdapter(const std::string& text, ModelConfig& config) {
   fields.Object(kJudge, false, [&](Fields& judge) { ReadJudge(judge, adapter.judge); });
   fields.Object(kReader, false, [&](Fields& reader) { ReadReader(reader, adapter.reader); });
   fields.ReportUnknown();
+  if (adapter.judge.exists() && !adapter.reader.exists())
+    problems.push_back(absl::StrCat(kReader, " is missing, which ", kJudge, " needs"));
   if (config.context > 0 && adapter.segment_tokens > config.context) {
     fields.Expected("segment_tokens",
                     absl::StrCat("at most the base's context of ", config.context));

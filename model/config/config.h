@@ -90,7 +90,7 @@ struct AdapterConfig {
   // The shares of the dense and of the sparse part in a score, by which queries are multiplied
   // (docs/decisions/0071-words-weigh-more.md); training has 1 and 1.
   double dense_share = 1, sparse_share = 1;
-  JudgeConfig judge;    // of drafts
+  JudgeConfig judge;    // of possible answers; needs the reader
   ReaderConfig reader;  // of blocks
 };
 

@@ -99,17 +99,6 @@ std::vector<HeadRun> RunsOfHeads(const HeadPatterns& patterns, int heads) {
   return runs;
 }
 
-bool KeepsAll(const LocalPatterns& patterns) {
-  // A window of some positions would drop its oldest ones, which an earlier position needs.
-  const auto keeps = [](const LocalPattern& one) {
-    return one.window >= kUnboundedSpan ||
-           (one.window == 0 && one.dilation == 1 && one.span >= kUnboundedSpan);
-  };
-  return std::ranges::all_of(patterns.layers(), [&](const HeadPatterns& heads) {
-    return std::ranges::all_of(heads, keeps);
-  });
-}
-
 int64_t AttendedCount(const LocalPattern& pattern, int64_t position) {
   const int64_t before =
       std::max<int64_t>(position - pattern.window, 0);  // earlier than the window

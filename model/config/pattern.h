@@ -102,10 +102,6 @@ class LocalPatterns {
   BlockChoice blocks_;
 };
 
-// Whether every layer and head has full attention, so that a cache drops nothing and can be rewound
-// to any position.
-bool KeepsAll(const LocalPatterns& patterns);
-
 // The number of positions that `position` attends to under the pattern, in closed form: a token's
 // cost in attention and in reads of its state.
 int64_t AttendedCount(const LocalPattern& pattern, int64_t position);

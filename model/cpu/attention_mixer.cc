@@ -31,7 +31,6 @@ void AdvanceAttention(kernels::OpContext& ctx, const LayerContext& layer,
   const ModelConfig& config = layer.config;
   const int64_t stride = config.inner() + 2 * config.kv_width();
   LayerState& state = *segment.state;
-  if (segment.branch != nullptr) segment.branch->Enter(state);
   float* q = projected;
   float* k = q + config.inner();
   const float* v = k + config.kv_width();
@@ -41,11 +40,7 @@ void AdvanceAttention(kernels::OpContext& ctx, const LayerContext& layer,
   if (layer.dtype != DType::kFloat32) {
     kernels::RoundToBf16(ctx, projected, segment.rows * stride);  // q, k and v are all there is
   }
-  if (segment.branch != nullptr) {
-    segment.branch->Append(state, k, v, segment.rows, stride);
-  } else {
-    state.Append(k, v, segment.rows, stride);
-  }
+  state.Append(k, v, segment.rows, stride);
   AttendState(ctx, config, state, {q, stride, first, segment.rows, OrNull(weights.alibi_slopes)},
               attended);
 }

@@ -25,7 +25,6 @@
 #include "model/chunk.h"
 #include "model/model.h"
 #include "model/reading.h"
-#include "model/state/layer_branch.h"
 #include "model/state/local_state.h"
 
 namespace recollect::model {
@@ -38,7 +37,6 @@ struct Segment {
   LayerState* state = nullptr;           // of this layer; read and advanced by `rows`
   int64_t rows = 0;                      // <= LayerState::kMaxAppend
   const Retrieved* retrieved = nullptr;  // null or empty: no memory (GCA is zero)
-  LayerBranch* branch = nullptr;         // of `state`, whose next rows they are; null: its own
 
   bool reads_memory() const { return retrieved != nullptr && !retrieved->chunks.empty(); }
 };

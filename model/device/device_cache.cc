@@ -1,7 +1,6 @@
 #include "model/device/device_cache.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/check.h"
 #include "base/status.h"
@@ -116,19 +115,6 @@ void DeviceCache::Rewind(int64_t length) {
     firsts_[index] = FirstRewound(index, length);
     parts_[index].entries = index_.EndIndex(index, length) - firsts_[index];
   }
-}
-
-absl::Status DeviceCache::Detach(Device& device, std::vector<kernels::DeviceCopy>& copies) {
-  for (Part& part : parts_) {
-    const Part shared = std::exchange(part, {});
-    if (shared.entries == 0) continue;
-    RETURN_IF_ERROR(Resize(device, part, shared.capacity));
-    part.entries = shared.entries;
-    for (int plane = 0; plane < planes_; ++plane) {
-      copies.push_back({At(shared, plane, 0), At(part, plane, 0), part.entries * entry_bytes_});
-    }
-  }
-  return absl::OkStatus();
 }
 
 CacheParts DeviceCache::parts() const {

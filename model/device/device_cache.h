@@ -81,10 +81,6 @@ class DeviceCache {
   // kept.
   const void* InWindow(int plane, int64_t position) const;
 
-  // For a copy of a cache, which shares its memory: gives it memory of its own, to which the copies
-  // bring the entries that it adds to `copies`. RESOURCE_EXHAUSTED.
-  absl::Status Detach(kernels::Device& device, std::vector<kernels::DeviceCopy>& copies);
-
   int first_head() const { return first_head_; }
   int heads() const { return heads_; }
   int planes() const { return planes_; }

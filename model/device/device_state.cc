@@ -143,21 +143,6 @@ bool DeviceState::Rewind(int64_t length) {
   return true;
 }
 
-bool DeviceState::Branches() const {
-  return KeepsAll(pattern_) && std::ranges::all_of(layers_, [](const DeviceLayerState& layer) {
-           return layer.CanRewind(layer.length());
-         });
-}
-
-absl::StatusOr<DeviceState> DeviceState::Copy(Device& device,
-                                              std::vector<kernels::DeviceCopy>& copies) const {
-  DeviceState copy = *this;
-  for (DeviceLayerState& layer : copy.layers_) {
-    for (DeviceCache& cache : layer.caches) RETURN_IF_ERROR(cache.Detach(device, copies));
-  }
-  return copy;
-}
-
 int64_t DeviceState::bytes() const {
   int64_t total = 0;
   for (const DeviceLayerState& layer : layers_) total += layer.bytes();

@@ -70,12 +70,6 @@ class DeviceState {
 
   // As LocalState::Rewind. Operations that are queued may still read what is forgotten.
   bool Rewind(int64_t length);
-  // As LocalState's.
-  bool Branches() const;
-  // Returns a state of the same rows in memory of its own, once the copies have run that it adds to
-  // `copies`. RESOURCE_EXHAUSTED. REQUIRES: Branches.
-  absl::StatusOr<DeviceState> Copy(kernels::Device& device,
-                                   std::vector<kernels::DeviceCopy>& copies) const;
 
   DeviceLayerState& layer(int index) { return layers_[static_cast<size_t>(index)]; }
   double rope_base() const { return rope_base_; }

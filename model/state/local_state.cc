@@ -188,12 +188,6 @@ bool LocalState::Rewind(int64_t length) {
   return true;
 }
 
-bool LocalState::Branches() const {
-  return KeepsAll(pattern) && std::ranges::all_of(layers, [](const LayerState& layer) {
-           return layer.CanRewind(layer.length());
-         });
-}
-
 std::string LocalState::SerializeHead(const LocalPatterns& pattern, int layers) {
   std::string out;
   PutPatterns(out, pattern);

@@ -62,8 +62,7 @@ class LayerState {
   }
 
   double rope_base() const { return rope_base_; }
-  int64_t width() const { return width_; }  // numbers of a position's key
-  int64_t length() const {                  // positions appended so far
+  int64_t length() const {  // positions appended so far
     return residual_cache_ ? residual_cache_->length() : length_;
   }
   // The recurrence vectors, [heads, head_dim] each; empty if the mixer has no recurrence.
@@ -102,8 +101,6 @@ struct LocalState {
   // Forgets the positions from `length` on in every layer; returns false and changes nothing if a
   // layer cannot (LayerState::CanRewind).
   bool Rewind(int64_t length);
-  // Whether branches (layer_branch.h) can go on from here: every position is kept for good.
-  bool Branches() const;
   std::string Serialize() const;
   // FAILED_PRECONDITION, naming both patterns, when the bytes were written under another pattern;
   // DATA_LOSS when malformed.

@@ -45,7 +45,7 @@ absl::StatusOr<engine::ScoreRequest> Decode(const v1::ScoreRequest& request);
 v1::GenerateResponse EncodeDone(engine::FinishReason reason, const engine::Usage& usage);
 v1::Saved Encode(const absl::StatusOr<store::DocumentInfo>& saved);
 v1::TokenLogprobs Encode(const engine::ChosenLogprob& token);
-v1::Drafts Encode(const engine::JudgedDrafts& judged);
+v1::Candidates Encode(const engine::JudgedCandidates& judged);
 v1::Session Encode(const engine::SessionInfo& info);
 v1::ScoreResponse Encode(const engine::ScoreResult& result);
 

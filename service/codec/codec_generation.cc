@@ -73,8 +73,8 @@ absl::StatusOr<engine::GenerateRequest> Decode(const v1::GenerateRequest& reques
   if (request.has_flush()) result.flush = request.flush();
   result.ignore_eos = request.ignore_eos();
   if (request.has_stop_repetition()) result.stop_repetition = request.stop_repetition();
-  if (request.has_drafts()) result.drafts = request.drafts();
-  result.with_drafts = request.with_drafts();
+  if (request.has_quotes()) result.quotes = request.quotes();
+  result.with_candidates = request.with_candidates();
   result.with_retrievals = request.with_retrievals();
   if (request.has_logprobs()) result.logprobs = request.logprobs();
   if (request.has_save_as()) {
@@ -130,26 +130,15 @@ v1::TokenLogprobs Encode(const engine::ChosenLogprob& token) {
   return result;
 }
 
-v1::Drafts Encode(const engine::JudgedDrafts& judged) {
-  v1::Drafts result;
-  for (const engine::JudgedDrafts::Draft& draft : judged.drafts) {
-    v1::Draft& one = *result.add_drafts();
-    for (const engine::TokenLogprob& token : draft.tokens) {
-      one.add_ids(token.token);
-      one.add_logprobs(token.logprob);
-    }
-    if (draft.ended) one.mutable_ids()->RemoveLast();
-    one.set_text(draft.text);
-    one.set_ended(draft.ended);
-    one.set_from_span(draft.from_span);
-    one.set_score(draft.score);
-  }
-  for (const engine::JudgedDrafts::Span& span : judged.spans) {
-    v1::Span& one = *result.add_spans();
-    one.set_block(span.block);
-    one.mutable_ids()->Add(span.tokens.begin(), span.tokens.end());
-    one.set_text(span.text);
-    one.set_logprob(span.logprob);
+v1::Candidates Encode(const engine::JudgedCandidates& judged) {
+  v1::Candidates result;
+  for (const engine::JudgedCandidates::Candidate& candidate : judged.candidates) {
+    v1::Candidate& one = *result.add_candidates();
+    one.mutable_ids()->Add(candidate.tokens.begin(), candidate.tokens.end());
+    one.set_text(candidate.text);
+    one.set_block(candidate.block);
+    one.set_logprob(candidate.logprob);
+    one.set_score(candidate.score);
   }
   for (const engine::Hit& block : judged.blocks) *result.add_blocks() = Encode(block);
   result.set_nothing(judged.nothing);

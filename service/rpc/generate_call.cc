@@ -69,9 +69,9 @@ class Events final : public engine::GenerateEvents {
     *message.mutable_retrieval() = Encode(retrieval);
     call_->Push(std::move(message));
   }
-  void OnDrafts(const engine::JudgedDrafts& drafts) override {
+  void OnCandidates(const engine::JudgedCandidates& candidates) override {
     v1::GenerateResponse message;
-    *message.mutable_drafts() = Encode(drafts);
+    *message.mutable_candidates() = Encode(candidates);
     call_->Push(std::move(message));
   }
   void OnLogprobs(const engine::ChosenLogprob& token) override {

@@ -68,16 +68,6 @@ TEST(PassagesTest, SentencesAndLinesThatABlockCutsAreWhole) {
   EXPECT_EQ(Whole("no ends in here anywhere", "ends in"), "… ends in …");
 }
 
-TEST(PassagesTest, LinesThatWereBrokenByHandGoOn) {
-  const std::string line = "Two fitters were asked, and both of them came on Monday. The one from";
-  EXPECT_EQ(Unbroken("\n" + line + "\nGrado wants more.\nThe\nend"),
-            "\n" + line + " Grado wants more.\nThe\nend");
-  for (const std::string next : {"- a list", "[18:06] a chat", "7,a table", "\nA paragraph"})
-    EXPECT_EQ(Unbroken(line + "\n" + next), line + "\n" + next);
-  EXPECT_EQ(Unbroken(line + ".\nThe end\n"), line + ".\nThe end\n");
-  EXPECT_EQ(Unbroken(""), "");
-}
-
 TEST(PassagesTest, LinesAreBrokenBetweenWordsAndEmptyOnesLeftOut) {
   EXPECT_EQ(Wrapped("zwölf größe x\n\n y ", 11, "  "), "  zwölf\n  größe x\n  y\n");
   EXPECT_EQ(Wrapped("averylongword a", 5, ""), "averylongword\na\n");

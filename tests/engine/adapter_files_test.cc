@@ -115,13 +115,12 @@ TEST_F(AdapterFilesTest, DocumentsDoNotDependOnTheJudge) {
   const auto says = [](const char* text) {
     return StatusIs(absl::StatusCode::kInvalidArgument, text);
   };
-  EXPECT_THAT(problem("drafts", 1), says("judge.drafts is 1, expected 2 to 20"));
-  EXPECT_THAT(problem("draft_tokens", 65), says("judge.draft_tokens is 65, expected 1 to 64"));
+  EXPECT_THAT(problem("sentence_tokens", 300),
+              says("judge.sentence_tokens is 300, expected 1 to 256"));
   EXPECT_THAT(problem("refusal", ""), says("judge.refusal is \"\", expected a text"));
-  EXPECT_THAT(problem("linear", {1, 2}), says("judge.linear is [1,2], expected 26 numbers"));
+  EXPECT_THAT(problem("linear", {1, 2}), says("judge.linear is [1,2], expected 10 numbers"));
   EXPECT_THAT(problem("hidden", {{1, 2}}), says("judge.hidden is [[1,2]], expected at most 1024"));
   EXPECT_THAT(problem("colour", "blue"), says("judge.colour is not a known key"));
-  EXPECT_THAT(problem("linear", std::vector<double>(16)), IsOk()) << "from before readers";
 }
 
 TEST_F(AdapterFilesTest, DocumentsDoNotDependOnTheReader) {
@@ -152,6 +151,9 @@ TEST_F(AdapterFilesTest, DocumentsDoNotDependOnTheReader) {
   std::filesystem::remove(directory_ + "/reader.safetensors");
   EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kNotFound, "reader.safetensors"));
   root.erase("reader");
+  WriteFile(directory_ + "/memory.json", root.dump(2) + "\n");
+  EXPECT_THAT(Load(), says("reader is missing, which judge needs"));
+  root.erase("judge");
   WriteFile(directory_ + "/memory.json", root.dump(2) + "\n");
   EXPECT_EQ(fingerprint(), with);
 }

@@ -171,9 +171,9 @@ void Collector::OnRetrieval(const Retrieval& retrieval) {
   result_.retrievals.push_back(retrieval);
 }
 
-void Collector::OnDrafts(const JudgedDrafts& drafts) {
+void Collector::OnCandidates(const JudgedCandidates& candidates) {
   std::lock_guard<std::mutex> lock(mutex_);
-  result_.drafts.push_back(drafts);
+  result_.candidates.push_back(candidates);
 }
 
 void Collector::OnLogprobs(const ChosenLogprob& token) {

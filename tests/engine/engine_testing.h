@@ -62,7 +62,7 @@ struct Generated {
   std::string text;
   std::vector<Retrieval> retrievals;
   std::vector<ChosenLogprob> logprobs;
-  std::vector<JudgedDrafts> drafts;
+  std::vector<JudgedCandidates> candidates;
   FinishReason reason = FinishReason::kMaxTokens;
   Usage usage;
 };
@@ -72,7 +72,7 @@ class Collector final : public GenerateEvents {
  public:
   void OnTokens(const std::vector<int32_t>& tokens, const std::string& text) override;
   void OnRetrieval(const Retrieval& retrieval) override;
-  void OnDrafts(const JudgedDrafts& drafts) override;
+  void OnCandidates(const JudgedCandidates& candidates) override;
   void OnLogprobs(const ChosenLogprob& token) override;
   void OnDone(FinishReason reason, const Usage& usage) override;
   void OnError(const absl::Status& status) override;

@@ -1,4 +1,4 @@
-// The judge of drafts, against the golden cases of its oracle, train/memory/judge.py.
+// The judge, against the golden cases of its oracle, train/memory/judge.py.
 #include "model/judge.h"
 
 #include <string>
@@ -15,8 +15,7 @@ using nlohmann::json;
 
 JudgeConfig ConfigOf(const json& judge) {
   JudgeConfig config;
-  config.drafts = judge["drafts"];
-  config.draft_tokens = judge["draft_tokens"];
+  config.sentence_tokens = judge["sentence_tokens"];
   config.refusal = judge["refusal"];
   config.linear = judge["linear"].get<std::vector<double>>();
   for (const json& unit : judge["hidden"]) {
@@ -29,24 +28,18 @@ JudgeConfig ConfigOf(const json& judge) {
 TEST(JudgeTest, ScoresAreThoseOfTheOracle) {
   const json golden = json::parse(ReadFile(SourceDir() + "/tests/model/judge_golden.json"));
   const Words words = Words::Make(golden["texts"].get<std::vector<std::string>>());
-  const Judge judge(ConfigOf(golden["judge"]), words,
-                    golden["refusal"].get<std::vector<int32_t>>());
+  const Judge judge(ConfigOf(golden["judge"]), words);
   for (const json& one : golden["cases"]) {
     std::vector<std::vector<int32_t>> texts;
     std::vector<ReadBlock> blocks;
     for (const json& block : one["blocks"]) texts.push_back(block[0].get<std::vector<int32_t>>());
     for (size_t i = 0; i < texts.size(); ++i)
       blocks.push_back({texts[i], one["blocks"][i][1], one["blocks"][i][2]});
-    std::vector<Draft> drafts;
-    for (const json& draft : one["drafts"]) {
-      drafts.push_back({draft[0].get<std::vector<int32_t>>(), draft[1].get<std::vector<float>>(),
-                        draft[2].get<bool>(), draft[3].get<bool>()});
-    }
-    Reading reading{.spans = {}, .nothing = one["nothing"]};
-    for (const json& span : one["spans"])
-      reading.spans.push_back({span[0], span[1], span[2], span[3]});
-    const std::vector<double> scores =
-        judge.Scores(one["question"].get<std::vector<int32_t>>(), blocks, reading, drafts);
+    std::vector<Candidate> candidates;
+    for (const json& candidate : one["candidates"])
+      candidates.push_back({candidate[0].get<std::vector<int32_t>>(), candidate[1], candidate[2]});
+    const std::vector<double> scores = judge.Scores(one["question"].get<std::vector<int32_t>>(),
+                                                    blocks, one["nothing"], candidates);
     ASSERT_EQ(scores.size(), one["scores"].size());
     for (size_t k = 0; k < scores.size(); ++k)
       EXPECT_NEAR(scores[k], one["scores"][k].get<double>(), 1e-4) << one.dump();

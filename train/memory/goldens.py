@@ -35,9 +35,8 @@ BASE = {
     "hidden_act": "silu", "tie_word_embeddings": True, "eos_token_id": 2}
 MEMORY = {"n_low": 2, "gca_layers": [2, 3], "d_r": 16, "d_pointer": 8, "n_ret": 3, "encoder_layers": 2, "encoder_ffn": 48,
           "segment_tokens": 128, "score_shares": {"dense": 0.7, "sparse": 1.4},
-          # It prefers unlikely first tokens, so that answers differ from those without drafts.
-          "judge": {"drafts": 3, "draft_tokens": 4, "refusal": "No.", "span_drafts": 2, "linear": [-1.0, 0.0, 0.5] + 23 * [0.0],
-                    "hidden": [28 * [0.125]]}}
+          # It prefers long sentences of unlikely spans.
+          "judge": {"sentence_tokens": 12, "refusal": "No.", "linear": 8 * [0.0] + [-1.0, 0.5], "hidden": [12 * [0.125]]}}
 CHAT_TEMPLATE = (
     "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou are a helpful AI "
     "assistant named SmolLM, trained by Hugging Face<|im_end|>\n' }}{% endif %}{{ '<|im_start|>' + message['role'] + '\n' + "

@@ -51,16 +51,17 @@ def test_reader_golden():
 
 
 class MadeUpQuestions:
-    """Of each question's three drafts that one is right whose `run` and `around` are both large or both small, which no linear function finds."""
+    """Of each question's three candidates that one is right whose `asked` and `span` are both large or both small, which no linear function
+    finds."""
 
     def __init__(self, count):
-        draw, at = np.random.default_rng(3), [judge.FEATURES.index(name) for name in ("run", "around")]
+        draw, at = np.random.default_rng(3), [judge.FEATURES.index(name) for name in ("asked", "span")]
         self.rows, self.at, self.answerable = [{}] * count, np.arange(0, 3 * count + 1, 3), np.full(count, True)
         self.x = np.zeros((3 * count, len(judge.FEATURES)))
         self.x[:, at] = draw.normal(size=(3 * count, 2))
         self.right = self.x[:, at[0]] * self.x[:, at[1]] > 0
 
-    def drafts(self, i):
+    def candidates(self, i):
         return slice(self.at[i], self.at[i + 1])
 
 
@@ -68,7 +69,7 @@ def test_judge_learns_what_is_right():
     questions = MadeUpQuestions(400)
     made = judge.fit(questions, range(300))
     z = judge.scores(made, questions.x)
-    right = [questions.right[questions.drafts(i)][np.argmax(z[questions.drafts(i)])] for i in range(300, 400)]
+    right = [questions.right[questions.candidates(i)][np.argmax(z[questions.candidates(i)])] for i in range(300, 400)]
     assert np.mean(right) > 0.8, np.mean(right)
 
 

@@ -5,7 +5,7 @@
 
 It reads the documents with the frozen adapter, which takes a quarter of an hour on two CPU cores and is kept in `--features`, and trains for
 `--minutes`; it writes reader.safetensors and the key "reader" of memory.json. It prints how many questions of papers for choosing the
-likeliest span answers. The judge of drafts (judge.py) has to be trained afterwards. Letters as in reader.py; n blocks, q questions.
+likeliest span answers. The judge (judge.py) has to be trained afterwards. Letters as in reader.py; n blocks, q questions.
 """
 
 import argparse

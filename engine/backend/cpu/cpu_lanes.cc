@@ -116,9 +116,6 @@ void CpuLanes::RunLayer(Lane& lane, int layer, int group, int worker) {
     model::Segment segment;
     segment.state = &SequenceOf(*member.piece).local.layers[static_cast<size_t>(layer)];
     segment.rows = member.segment->rows;
-    if (SequenceBranch* const branch = member.segment->branch) {
-      segment.branch = &static_cast<CpuBranch&>(*branch).layers[static_cast<size_t>(layer)];
-    }
     if (group >= 0 && member.segment->memory != nullptr) {
       segment.retrieved = &member.segment->memory->groups[static_cast<size_t>(group)].retrieved;
     }

@@ -2,27 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <utility>
 #include <vector>
 
 #include "engine/backend/backend.h"
 #include "engine/backend/rows.h"
-#include "model/state/layer_branch.h"
 #include "model/state/local_state.h"
 
 namespace recollect::engine {
-
-struct CpuBranch final : SequenceBranch {
-  explicit CpuBranch(const model::LocalState& of) : layers(of.layers.begin(), of.layers.end()) {}
-  int64_t bytes() const override {
-    int64_t total = 0;
-    for (const model::LayerBranch& layer : layers) total += layer.bytes();
-    return total;
-  }
-
-  std::vector<model::LayerBranch> layers;
-};
 
 struct CpuSequence final : SequenceState {
   explicit CpuSequence(model::LocalState state) : local(std::move(state)) {}
@@ -32,10 +19,6 @@ struct CpuSequence final : SequenceState {
     return absl::OkStatus();
   }
   bool Rewind(int64_t length) override { return local.Rewind(length); }
-  absl::StatusOr<std::unique_ptr<SequenceBranch>> Branch() override {
-    if (!local.Branches()) return nullptr;
-    return std::make_unique<CpuBranch>(local);
-  }
 
   model::LocalState local;
   // [rows of the open block that ran, d] after the last lower layer.

@@ -25,32 +25,15 @@ absl::StatusOr<float*> Rows(kernels::Device& device, int64_t rows, int64_t d,
   return static_cast<float*>(data);
 }
 
-// A copy of the sequence's state: a device has the bandwidth for it, and runs branches at once.
-struct DeviceBranch final : SequenceBranch {
-  explicit DeviceBranch(model::DeviceState copied) : state(std::move(copied)) {}
-  int64_t bytes() const override { return state.bytes(); }
-
-  model::DeviceState state;
-};
-
 class DeviceSequence final : public SequenceState {
  public:
-  DeviceSequence(std::shared_ptr<kernels::Device> on, std::shared_ptr<model::DeviceModel> runs,
-                 model::DeviceState fresh)
-      : device(std::move(on)), model(std::move(runs)), state(std::move(fresh)) {}
+  DeviceSequence(std::shared_ptr<kernels::Device> on, model::DeviceState fresh)
+      : device(std::move(on)), state(std::move(fresh)) {}
   int64_t bytes() const override { return state.bytes() + (open == nullptr ? 0 : open->bytes()); }
   absl::Status Begin(model::LocalState from) override { return state.Begin(*device, from); }
   bool Rewind(int64_t length) override { return state.Rewind(length); }
-  absl::StatusOr<std::unique_ptr<SequenceBranch>> Branch() override {
-    if (!state.Branches()) return nullptr;
-    std::vector<DeviceCopy> copies;
-    ASSIGN_OR_RETURN(model::DeviceState copied, state.Copy(*device, copies));
-    RETURN_IF_ERROR(model->Copy(copies));
-    return std::make_unique<DeviceBranch>(std::move(copied));
-  }
 
   const std::shared_ptr<kernels::Device> device;
-  const std::shared_ptr<model::DeviceModel> model;
   model::DeviceState state;
   std::shared_ptr<kernels::DeviceBuffer> open;  // [rows of a full block, d], of which open_rows are
   int64_t open_rows = 0;
@@ -80,11 +63,6 @@ absl::Status CheckDevicePatterns(const model::LocalPatterns& patterns) {
 
 DeviceSequence& SequenceOf(const PieceRows& piece) {
   return static_cast<DeviceSequence&>(*piece.sequence);
-}
-
-model::DeviceState& StateOf(const PieceRows& piece, const Segment& segment) {
-  return segment.branch != nullptr ? static_cast<DeviceBranch&>(*segment.branch).state
-                                   : SequenceOf(piece).state;
 }
 
 float* RowsOf(const PieceRows& piece) {
@@ -122,7 +100,7 @@ absl::StatusOr<std::unique_ptr<SequenceState>> DeviceBackend::NewSequence(
     const model::LocalPatterns& patterns) {
   RETURN_IF_ERROR(CheckDevicePatterns(patterns));
   return std::make_unique<DeviceSequence>(
-      device_, model_,
+      device_,
       model::DeviceState(model_->config(), patterns, model_->config().layers(), model_->dtype()));
 }
 
@@ -143,7 +121,7 @@ absl::Status DeviceBackend::RunLayers(std::span<PieceRows* const> pieces, int fi
     for (const Segment& segment : piece->segments) {
       const bool reads = group >= 0 && segment.memory != nullptr;
       segments.push_back(
-          {.state = &StateOf(*piece, segment),
+          {.state = &SequenceOf(*piece).state,
            .rows = segment.rows,
            .retrieved =
                reads ? &segment.memory->groups[static_cast<size_t>(group)].retrieved : nullptr});

@@ -117,12 +117,12 @@ TEST_F(HttpTest, AnAnswerThatOnlyRepeatsItselfSaysWhereItDoes) {
               HasSubstr("stop_repetition: number 1, expected a boolean"));
 }
 
-TEST_F(HttpTest, AnswersAreByDraftsUnlessTheyAreNotWanted) {
+TEST_F(HttpTest, AnswersQuoteUnlessThatIsNotWanted) {
   Chat({});
-  EXPECT_TRUE(engine_.seen().generate.drafts);
-  Chat({{"drafts", false}});
-  EXPECT_FALSE(engine_.seen().generate.drafts);
-  EXPECT_THAT(Chat({{"drafts", 3}}), HasSubstr("drafts: number 3, expected a boolean"));
+  EXPECT_TRUE(engine_.seen().generate.quotes);
+  Chat({{"quotes", false}});
+  EXPECT_FALSE(engine_.seen().generate.quotes);
+  EXPECT_THAT(Chat({{"quotes", 3}}), HasSubstr("quotes: number 3, expected a boolean"));
 }
 
 // The fake's tokens are 0 and 1, with the log probability -0.25, as that of the likeliest.

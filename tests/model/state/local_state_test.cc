@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "model/state/layer_branch.h"
 #include "tests/model/model_testing.h"
 
 namespace recollect::model {
@@ -369,59 +368,6 @@ TEST(LocalStateTest, RewoundStateContinuesAsOneThatNeverWentFurther) {
           << Name(pattern) << " from " << length;
     }
   }
-}
-
-// Each branch goes on as if the others had never run, and so does the state after them.
-TEST(LayerBranchTest, BranchesTakeTurnsInAState) {
-  const auto append = [](LayerState& to, LayerBranch* branch, float number) {
-    const float keys[kHeadDim] = {number, number}, values[kHeadDim] = {-number, -number};
-    branch != nullptr ? branch->Append(to, keys, values, 1, kHeadDim) : to.Append(keys, values, 1);
-  };
-  const auto bytes = [](const LayerState& state) {
-    std::string out;
-    state.Serialize(out);
-    return out;
-  };
-  const auto number_of = [](size_t branch, int step) {
-    return static_cast<float>(100 * (branch + 1) + static_cast<size_t>(step));
-  };
-  for (const LocalPattern& pattern :
-       {LocalPattern{0, 1, 0, kUnboundedSpan}, LocalPattern{kUnboundedSpan, kNoDilation, 0, 0}}) {
-    for (const DType kept : {DType::kFloat32, DType::kBf16}) {
-      LayerState::Options options = WithoutRecurrence();
-      options.kept = kept;
-      LayerState state({pattern}, kHeads, kHeadDim, options), plain = state;
-      for (int i = 0; i < 70; ++i) {
-        append(state, nullptr, static_cast<float>(i));
-        append(plain, nullptr, static_cast<float>(i));
-      }
-      std::vector<LayerBranch> branches(3, LayerBranch(state));
-      for (int step = 0; step < 9; ++step) {
-        for (size_t b = 0; b < branches.size(); ++b) {
-          branches[b].Enter(state);
-          append(state, &branches[b], number_of(b, step));
-          LayerState alone = plain;
-          for (int i = 0; i <= step; ++i) append(alone, nullptr, number_of(b, i));
-          ASSERT_EQ(bytes(state), bytes(alone)) << "branch " << b << " after " << step;
-        }
-      }
-      EXPECT_GT(branches[0].bytes(), 0);
-      state.Rewind(70);
-      EXPECT_EQ(bytes(state), bytes(plain));
-    }
-  }
-}
-
-TEST(LocalStateTest, OnlyWhatKeepsAllPositionsBranches) {
-  const auto keeps = [](const LocalPattern& pattern) { return KeepsAll(LocalPatterns(pattern)); };
-  EXPECT_TRUE(keeps({0, 1, 0, kUnboundedSpan}));
-  EXPECT_TRUE(keeps({kUnboundedSpan, kNoDilation, 0, 0}));
-  EXPECT_FALSE(keeps({8, 1, 0, kUnboundedSpan}));
-  EXPECT_FALSE(keeps({0, 2, 0, kUnboundedSpan}));
-  EXPECT_FALSE(keeps({0, 1, 0, 1024}));
-  const std::vector<HeadPatterns> one_windowed = {{{0, 1, 0, kUnboundedSpan}},
-                                                  {{64, kNoDilation, 0, 64}}};
-  EXPECT_FALSE(KeepsAll(LocalPatterns(one_windowed)));
 }
 
 TEST(LocalStateTest, RecurrenceAndDroppedEntriesCannotBeRewound) {

@@ -65,8 +65,8 @@ TEST(CodecTest, GenerateTakesEveryField) {
   message.set_ignore_eos(true);
   EXPECT_EQ(Decode(message)->stop_repetition, std::nullopt) << "the engine decides";
   message.set_stop_repetition(false);
-  EXPECT_TRUE(Decode(message)->drafts);
-  message.set_drafts(false);
+  EXPECT_TRUE(Decode(message)->quotes);
+  message.set_quotes(false);
   message.set_with_retrievals(true);
   const auto request = Decode(message);
   ASSERT_TRUE(request.ok()) << request.status();
@@ -91,7 +91,7 @@ TEST(CodecTest, GenerateTakesEveryField) {
   EXPECT_THAT(request->stop, ElementsAre("x"));
   EXPECT_TRUE(request->ignore_eos);
   EXPECT_EQ(request->stop_repetition, false);
-  EXPECT_FALSE(request->drafts);
+  EXPECT_FALSE(request->quotes);
   EXPECT_TRUE(request->with_retrievals);
 }
 

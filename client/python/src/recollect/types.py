@@ -103,8 +103,8 @@ class Hit:
     text: str
     """If asked for."""
     quote: str = ""
-    """The words of this block with which the answer begins, where the memory's reader found them. Such a block may be one
-    that only the reader has read."""
+    """The answer, if it is a sentence that the memory's reader found in this block. Such a block may be one that only the
+    reader has read."""
 
 
 @dataclass(frozen=True)
@@ -262,8 +262,8 @@ class GenerateArguments(TypedDict, total=False):
     ignore_eos: bool
     stop_repetition: bool
     """Whether the answer ends once it only repeats itself; in a chat it does, unless told otherwise."""
-    drafts: bool
-    """Whether an answer of a chat that reads documents is chosen among drafts; yes, unless told otherwise."""
+    quotes: bool
+    """Whether questions about the documents are answered by sentences of theirs; yes, unless told otherwise."""
     retrievals: bool
     """Whether there are Retrieval events."""
     logprobs: int

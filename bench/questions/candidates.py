@@ -1,12 +1,12 @@
-"""Drafts of the answers to questions for choosing, from a running server, for train/memory/judge.py.
+"""What the answers to questions for choosing are chosen among, from a running server, for train/memory/judge.py.
 
     recollect serve --model smollm2 --http-listen 127.0.0.1:8080
     python3 bench/questions/questions.py --server http://127.0.0.1:8080 --qa DIR --books DIR --tokens 64k --mode memory --json answers.jsonl
-    python3 bench/questions/drafts.py --server 127.0.0.1:50051 --qa DIR --out drafts.jsonl
+    python3 bench/questions/candidates.py --server 127.0.0.1:50051 --qa DIR --out candidates.jsonl
 
 All documents of the half that questions.py has put there are mounted, with its books. Both wordings of a question are asked. A line for each question: what was
-read, the spans that the memory's reader finds there, and of each draft its tokens, their log probabilities and whether it is right. Questions whose answers read
-nothing have no line. Lines that are there are not asked for again. Needs a memory with a judge, and the package of client/python.
+read, and the candidates, of each of which it says whether it is right. Questions whose answers read nothing have no line. Lines that are there are not asked for
+again. Needs a memory with a judge, and the package of client/python.
 """
 import argparse
 import json
@@ -17,7 +17,7 @@ import grpc
 import papers
 from questions import PREFIX, Progress
 from recollect.v1 import documents_pb2, documents_pb2_grpc, generation_pb2, generation_pb2_grpc
-from scores import ANSWERABLE, contains, refuses
+from scores import ANSWERABLE, contains
 
 
 def both_wordings(source):
@@ -27,7 +27,7 @@ def both_wordings(source):
     return asked + [{**one, "q": other[one["id"]]} for one in asked if one["kind"] == ANSWERABLE]
 
 
-class Drafter:
+class Asker:
     def __init__(self, address, mounts):
         channel = grpc.insecure_channel(address)
         self.generation, self.documents = generation_pb2_grpc.GenerationStub(channel), documents_pb2_grpc.DocumentsStub(channel)
@@ -35,10 +35,10 @@ class Drafter:
         self.texts = {}
 
     def ask(self, question):
-        """The drafts of an answer and what they are judged by; None where there are none."""
+        """The candidates of an answer and what they are judged by; None where there are none."""
         message = documents_pb2.ChatMessage(role=documents_pb2.CHAT_ROLE_USER, content=question)
-        request = generation_pb2.GenerateRequest(session=self.session, prompt=documents_pb2.Prompt(messages=[message]), max_tokens=1, with_drafts=True)
-        return next((event.drafts for event in self.generation.Generate(request) if event.HasField("drafts")), None)
+        request = generation_pb2.GenerateRequest(session=self.session, prompt=documents_pb2.Prompt(messages=[message]), max_tokens=1, with_candidates=True)
+        return next((event.candidates for event in self.generation.Generate(request) if event.HasField("candidates")), None)
 
     def text(self, hit):
         place = hit.document, hit.text_begin, hit.text_end
@@ -52,13 +52,13 @@ class Drafter:
         judged = self.ask(question["q"])
         if judged is None:
             return None
-        right = lambda said: contains(said, question["a"]) if question["kind"] == ANSWERABLE else refuses(said)  # noqa: E731
+        answers = question["kind"] == ANSWERABLE
+        right = lambda one: contains(one.text, question["a"]) if answers else one.block < 0  # noqa: E731
         return {
             **question, "nothing": round(judged.nothing, 4),
             "blocks": [{"document": hit.document, "weight": round(hit.weight, 6), "text": self.text(hit)} for hit in judged.blocks],
-            "spans": [{"tokens": list(span.ids), "logprob": round(span.logprob, 4), "said": span.text} for span in judged.spans],
-            "drafts": [{"tokens": list(draft.ids), "logprobs": [round(one, 4) for one in draft.logprobs], "ended": draft.ended,
-                        "from_span": draft.from_span, "said": draft.text, "right": right(draft.text)} for draft in judged.drafts]}
+            "candidates": [{"tokens": list(one.ids), "block": one.block, "logprob": round(one.logprob, 4), "said": one.text, "right": right(one)}
+                           for one in judged.candidates]}
 
 
 def mounted(address, source):
@@ -75,13 +75,13 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True)
     arguments = parser.parse_args()
     source, progress = papers.Papers(arguments.qa, "choosing"), Progress()
-    drafter = Drafter(arguments.server, mounted(arguments.server, source))
+    asker = Asker(arguments.server, mounted(arguments.server, source))
     there = {(row["id"], row["q"]) for row in map(json.loads, arguments.out.open(encoding="utf-8"))} if arguments.out.exists() else set()
     questions = [one for one in both_wordings(source) if (one["id"], one["q"]) not in there]
     with arguments.out.open("a", encoding="utf-8") as file:
         for i, question in enumerate(questions, 1):
             progress.say(f"question {i} of {len(questions)}")
-            row = drafter.row(question)
+            row = asker.row(question)
             if row:
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
                 file.flush()

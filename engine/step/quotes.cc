@@ -1,0 +1,154 @@
+#include "engine/step/quotes.h"
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "engine/session/text_stream.h"
+#include "model/judge.h"
+#include "model/text/sentence.h"
+#include "model/text/tokenizer.h"
+
+namespace recollect::engine {
+namespace {
+
+using Candidate = JudgedCandidates::Candidate;
+
+// A block that was read, and the tokens beside it in its document, as far as they are known.
+struct Passage {
+  std::span<const int32_t> before, tokens, after;
+};
+
+std::span<const int32_t> TokensOf(const Piece& piece, ChunkRef ref) {
+  const auto wanted = std::ranges::find(piece.wanted, ref, &WantedChunk::ref);
+  return wanted != piece.wanted.end() ? wanted->tokens() : std::span<const int32_t>();
+}
+
+// Makes candidates of spans.
+class Sentences {
+ public:
+  Sentences(const model::Tokenizer& tokenizer, int64_t most_tokens)
+      : tokenizer_(tokenizer), most_tokens_(static_cast<size_t>(most_tokens)) {}
+
+  // Returns the sentence around a span of the passage, cut to the most tokens; empty if there are
+  // no words in it.
+  std::vector<int32_t> Around(const Passage& passage, const model::Span& span) const {
+    const std::string text = Bytes(passage.before) + Bytes(passage.tokens) + Bytes(passage.after);
+    const size_t first = Bytes(passage.before).size();
+    model::TextRange part = {first + Bytes(passage.tokens.first(size_t(span.first))).size(), 0};
+    part.end = part.begin + Bytes(model::TokensOf(span, passage.tokens)).size();
+    const model::TextRange range = model::SentenceAround(text, part);
+    return Fitting(std::string_view(text).substr(range.begin, range.end - range.begin),
+                   part.begin - range.begin);
+  }
+
+  std::string Text(std::span<const int32_t> tokens) const { return Utf8(Bytes(tokens)); }
+
+ private:
+  // A long sentence begins with a later clause, if possible before the place that matters.
+  std::vector<int32_t> Fitting(std::string_view sentence, size_t place) const {
+    std::vector<int32_t> fitting;
+    for (const size_t begin : model::ClauseBegins(sentence)) {
+      if (begin > place) break;
+      auto tokens = tokenizer_.Encode(model::InOneLine(Utf8(sentence.substr(begin))));
+      if (!tokens.ok() || tokens->empty()) break;
+      fitting = *std::move(tokens);
+      if (fitting.size() <= most_tokens_) break;
+    }
+    fitting.resize(std::min(fitting.size(), most_tokens_));
+    return fitting;
+  }
+
+  std::string Bytes(std::span<const int32_t> tokens) const {
+    std::string bytes;
+    for (const int32_t token : tokens) bytes += tokenizer_.TokenBytes(token);
+    return bytes;
+  }
+  static std::string Utf8(std::string_view bytes) {
+    TextStream stream({});
+    std::string text = stream.Push(bytes);
+    return text + stream.Flush();
+  }
+
+  const model::Tokenizer& tokenizer_;
+  const size_t most_tokens_;
+};
+
+void AddBlock(const Piece& piece, const ChunkRef& ref, const ChunkMemory& chunk, float weight,
+              JudgedCandidates& judged) {
+  Hit& hit = judged.blocks.emplace_back();
+  for (const Pin& pin : piece.session->mounts())
+    if (pin->info().owner == ref.owner) hit.document = pin->info().id;
+  hit.owner = ref.owner;
+  hit.chunk = ref.index;
+  hit.weight = weight;
+  std::tie(hit.text_begin, hit.text_end) = std::pair(chunk.text_begin, chunk.text_end);
+}
+
+}  // namespace
+
+JudgedCandidates JudgeCandidates(const model::Model& model, std::span<const int32_t> question,
+                                 const LogSoftmax& first, const Piece& piece) {
+  const model::Judge& judge = *model.judge();
+  const model::Reading& reading = piece.reading;
+  JudgedCandidates judged{.candidates = {}, .blocks = {}, .nothing = reading.nothing};
+  const LandmarkMemory* const memory = piece.segments.back().memory.get();
+  if (memory == nullptr || reading.spans.empty()) return judged;
+  std::vector<model::ReadBlock> blocks;
+  std::vector<Passage> passages;
+  memory->ForEachRead([&](const ChunkRef& ref, const ChunkMemory& chunk, float weight) {
+    AddBlock(piece, ref, chunk, weight, judged);
+    blocks.push_back({chunk.tokens, weight, static_cast<int64_t>(ref.owner)});
+    passages.push_back({TokensOf(piece, {ref.owner, ref.index - 1}), chunk.tokens,
+                        TokensOf(piece, {ref.owner, ref.index + 1})});
+  });
+
+  const Sentences sentences(*model.tokenizer(), judge.config().sentence_tokens);
+  std::vector<model::Candidate> candidates;
+  for (const model::Span& span : reading.spans) {  // the likeliest first
+    std::vector<int32_t> tokens = sentences.Around(passages[span.block], span);
+    const bool is_new =
+        std::ranges::find(candidates, tokens, &model::Candidate::tokens) == candidates.end();
+    if (!tokens.empty() && is_new)
+      candidates.push_back({std::move(tokens), static_cast<int64_t>(span.block), span.logprob});
+  }
+  if (candidates.empty()) return judged;
+  const auto refusal = model.tokenizer()->Encode(judge.config().refusal);
+  if (refusal.ok() && !refusal->empty())
+    candidates.push_back({*refusal, -1, first.at(refusal->front())});
+
+  const std::vector<double> scores = judge.Scores(question, blocks, reading.nothing, candidates);
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    model::Candidate& one = candidates[i];
+    std::string text = sentences.Text(one.tokens);
+    judged.candidates.push_back(
+        {std::move(one.tokens), std::move(text), one.block, one.logprob, scores[i]});
+  }
+  return judged;
+}
+
+const Candidate* BestOf(const JudgedCandidates& judged, std::span<const int32_t> beginning) {
+  const Candidate* best = nullptr;
+  for (const Candidate& one : judged.candidates) {
+    if (one.tokens.size() < beginning.size() ||
+        !std::ranges::equal(std::span(one.tokens).first(beginning.size()), beginning))
+      continue;
+    if (best == nullptr || one.score > best->score) best = &one;
+  }
+  return best;
+}
+
+void AddQuote(const JudgedCandidates& judged, const Candidate& quoted, Retrieval& retrieval) {
+  Hit hit = judged.blocks[static_cast<size_t>(quoted.block)];
+  const auto same = std::ranges::find_if(retrieval.hits, [&](const Hit& one) {
+    return one.owner == hit.owner && one.chunk == hit.chunk;
+  });
+  hit.quote = quoted.text;
+  if (same == retrieval.hits.end())
+    retrieval.hits.push_back(std::move(hit));
+  else
+    same->quote = std::move(hit.quote);
+}
+
+}  // namespace recollect::engine

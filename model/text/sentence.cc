@@ -1,0 +1,132 @@
+#include "model/text/sentence.h"
+
+#include <unicode/brkiter.h>
+#include <unicode/utext.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "absl/strings/ascii.h"
+
+namespace recollect::model {
+namespace {
+
+constexpr size_t kLongLine = 60;   // bytes; text that was broken by hand has such lines
+constexpr size_t kListNumber = 4;  // the most bytes of a list's number with its stop
+
+// Abbreviations before names and numbers that ICU's list lacks, or finds in some places only.
+constexpr std::array<std::string_view, 9> kAbbreviations = {"Mr.", "Mrs.", "Ms.", "Dr.", "St.",
+                                                            "No.", "Nos.", "p.",  "pp."};
+constexpr std::array<std::string_view, 5> kClauseMarks = {",", ";", ":", "–", "—"};
+constexpr std::array<std::string_view, 7> kListMarks = {"-", "*", "•", "–", "—", ">", "#"};
+
+bool IsBlankByte(char c) { return absl::ascii_isspace(static_cast<unsigned char>(c)); }
+bool IsDigitByte(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); }
+
+std::string_view FromFirstWord(std::string_view text) {
+  return {std::ranges::find_if_not(text, IsBlankByte), text.end()};
+}
+
+// Removes one mark of a list and the blanks around it; returns whether there was one.
+bool ConsumeListMark(std::string_view& text) {
+  const std::string_view line = FromFirstWord(text);
+  for (const std::string_view mark : kListMarks) {
+    if (!line.starts_with(mark) || line.size() == mark.size() || !IsBlankByte(line[mark.size()]))
+      continue;
+    text = FromFirstWord(line.substr(mark.size()));
+    return true;
+  }
+  return false;
+}
+
+// Of any alphabet, or another character beyond ASCII.
+bool IsLetterByte(char c) {
+  return absl::ascii_isalpha(static_cast<unsigned char>(c)) || (c & 0x80) != 0;
+}
+
+// Whether the sentence seems to end before `at` only because of an abbreviation.
+bool FollowsAbbreviation(std::string_view text, size_t at) {
+  text = text.substr(0, at);
+  const auto last = std::find_if_not(text.rbegin(), text.rend(), IsBlankByte);
+  const auto before = std::find_if(last, text.rend(), IsBlankByte);
+  const std::string_view word(before.base(), last.base());
+  const bool number = word.size() > 1 && word.size() <= kListNumber && word.back() == '.' &&
+                      std::ranges::all_of(word.substr(0, word.size() - 1), IsDigitByte) &&
+                      (before == text.rend() || *before == '\n');
+  const bool initial = word.size() == 2 && word[1] == '.' &&
+                       absl::ascii_isupper(static_cast<unsigned char>(word[0])) && word[0] != 'I';
+  return number || initial || std::ranges::find(kAbbreviations, word) != kAbbreviations.end();
+}
+
+// Null if ICU lacks its data.
+std::unique_ptr<icu::BreakIterator> SentenceBreaks() {
+  static const icu::BreakIterator* const made = [] {
+    UErrorCode error = U_ZERO_ERROR;
+    const icu::Locale english("en", "US", nullptr, "ss=standard");
+    auto* const breaks = icu::BreakIterator::createSentenceInstance(english, error);
+    return U_SUCCESS(error) ? breaks : nullptr;
+  }();
+  return std::unique_ptr<icu::BreakIterator>(made == nullptr ? nullptr : made->clone());
+}
+
+}  // namespace
+
+std::string Unbroken(std::string text) {
+  size_t line = 0;  // where it begins
+  for (size_t end = text.find('\n'); end != std::string::npos && end + 1 < text.size();
+       end = text.find('\n', line)) {
+    const size_t last = end > line && text[end - 1] == '\r' ? end - 1 : end;
+    const bool goes_on = last - line >= kLongLine &&
+                         std::string_view(".?!").find(text[last - 1]) == std::string_view::npos &&
+                         IsLetterByte(text[end + 1]);
+    if (goes_on) std::fill(text.begin() + int64_t(last), text.begin() + int64_t(end) + 1, ' ');
+    line = end + 1;
+  }
+  return text;
+}
+
+TextRange SentenceAround(std::string_view text, TextRange part) {
+  const std::unique_ptr<icu::BreakIterator> breaks = SentenceBreaks();
+  while (part.begin + 1 < part.end && IsBlankByte(text[part.begin])) ++part.begin;
+  while (part.begin + 1 < part.end && IsBlankByte(text[part.end - 1])) --part.end;
+  const std::string joined = Unbroken(std::string(text));
+  UErrorCode error = U_ZERO_ERROR;
+  const std::unique_ptr<UText, decltype(&utext_close)> utf8(
+      utext_openUTF8(nullptr, joined.data(), static_cast<int64_t>(joined.size()), &error),
+      &utext_close);
+  if (breaks == nullptr || U_FAILURE(error)) return part;
+  breaks->setText(utf8.get(), error);
+  if (U_FAILURE(error)) return part;
+
+  auto begin = static_cast<int32_t>(part.begin);
+  if (breaks->isBoundary(begin) == 0) begin = breaks->preceding(begin);
+  while (begin > 0 && FollowsAbbreviation(joined, static_cast<size_t>(begin)))
+    begin = breaks->previous();
+  int32_t end = breaks->following(static_cast<int32_t>(part.end) - 1);
+  while (end != icu::BreakIterator::DONE && FollowsAbbreviation(joined, static_cast<size_t>(end)))
+    end = breaks->next();
+  return {begin == icu::BreakIterator::DONE ? 0 : static_cast<size_t>(begin),
+          end == icu::BreakIterator::DONE ? text.size() : static_cast<size_t>(end)};
+}
+
+std::vector<size_t> ClauseBegins(std::string_view sentence) {
+  std::vector<size_t> begins = {0};
+  for (size_t i = 1; i < sentence.size(); ++i) {
+    const std::string_view before = sentence.substr(0, i);
+    const bool ends =
+        absl::StrContains(",;:", before.back()) || before.ends_with("—") || before.ends_with("–");
+    if (ends && IsBlankByte(sentence[i])) begins.push_back(i + 1);
+  }
+  return begins;
+}
+
+std::string InOneLine(std::string_view sentence) {
+  while (ConsumeListMark(sentence)) continue;
+  std::string line(sentence);
+  std::ranges::replace_if(line, IsBlankByte, ' ');
+  absl::RemoveExtraAsciiWhitespace(&line);
+  return line;
+}
+
+}  // namespace recollect::model

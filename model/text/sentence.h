@@ -1,0 +1,32 @@
+// Sentences of a text: what an answer quotes. Their ends are those of Unicode's rules (UAX #29) as
+// ICU has them for English, which knows its abbreviations.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace recollect::model {
+
+// Bytes of a text.
+struct TextRange {
+  size_t begin = 0, end = 0;
+};
+
+// Returns the bytes from the beginning of the sentence in which `part` begins to the end of the one
+// in which it ends; blanks at its own ends do not count. A line of a list or a table is a sentence,
+// too. REQUIRES: `part` is not empty, and within `text`, of which not all bytes need to be UTF-8.
+TextRange SentenceAround(std::string_view text, TextRange part);
+
+// Returns `text` with a space for each end of a line at which a sentence was broken by hand: behind
+// a long line that does not end a sentence, in front of a letter. Bytes keep their places.
+std::string Unbroken(std::string text);
+
+// Returns where clauses begin in `sentence`, behind commas and the like: ascending, first 0.
+std::vector<size_t> ClauseBegins(std::string_view sentence);
+
+// Returns the words of a sentence in one line, without the mark of a list before them.
+std::string InOneLine(std::string_view sentence);
+
+}  // namespace recollect::model

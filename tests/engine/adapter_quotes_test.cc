@@ -1,0 +1,249 @@
+// Answers that quote: the sentence that the judge chooses is said, and nothing else of an answer
+// changes. The golden judge prefers long sentences of unlikely spans.
+#include <algorithm>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "model/judge.h"
+#include "model/text/sentence.h"
+#include "model/text/tokenizer.h"
+#include "nlohmann/json.hpp"
+#include "tests/engine/adapter_testing.h"
+
+namespace recollect::engine {
+namespace {
+
+using Candidate = JudgedCandidates::Candidate;
+
+constexpr int kTokens = 16;  // of an answer: more than a sentence has here
+
+std::string Question(int i) { return SampleText(60, 100 + static_cast<uint64_t>(i)); }
+
+GenerateRequest AskBy(const std::string& question, bool quotes) {
+  GenerateRequest request;
+  request.session_options.mounts = {"d"};
+  request.prompt.messages = {{.role = ChatRole::kUser, .content = question}};
+  request.max_tokens = kTokens;
+  request.stop_repetition = false;
+  request.quotes = quotes;
+  request.with_candidates = quotes;
+  request.with_retrievals = true;
+  return request;
+}
+
+// The same, and the log probabilities of its tokens and of the likeliest in their places.
+GenerateRequest Telling(GenerateRequest request, int64_t likeliest) {
+  request.logprobs = likeliest;
+  return request;
+}
+
+std::vector<int32_t> From(const std::vector<int32_t>& tokens, int64_t begin) {
+  return {tokens.begin() + begin, tokens.end()};
+}
+
+const Candidate& BestIn(const Generated& answer) {
+  return *std::ranges::max_element(answer.candidates.front().candidates, {}, &Candidate::score);
+}
+
+// The text of document "d" in one line.
+std::string TextOfDocument(Engine& engine) {
+  return model::InOneLine(*engine.ReadText("d", 0, engine.GetDocument("d")->bytes));
+}
+
+TEST_P(AdapterTest, TheBestCandidateIsSaid) {
+  const auto engine = MakeWithDocument();
+  const std::string text = TextOfDocument(*engine);
+  int quoted = 0;
+  for (int i = 0; i < 8; ++i) {
+    const Generated answer = Generate(*engine, AskBy(Question(i), true));
+    ASSERT_THAT(answer.status, IsOk());
+    if (answer.candidates.empty()) continue;
+    ASSERT_EQ(answer.candidates.size(), 1u);
+    const JudgedCandidates& told = answer.candidates.front();
+    EXPECT_LT(told.nothing, 0);
+    ASSERT_GE(told.candidates.size(), 2u);
+    EXPECT_EQ(told.candidates.back().text, "No.");
+    EXPECT_EQ(told.candidates.back().block, -1);
+    EXPECT_EQ(answer.tokens, BestIn(answer).tokens);
+    EXPECT_EQ(answer.text, BestIn(answer).text);
+    EXPECT_EQ(answer.reason, FinishReason::kEos);
+    for (size_t k = 0; k + 1 < told.candidates.size(); ++k) {
+      const Candidate& one = told.candidates[k];
+      EXPECT_LE(one.tokens.size(), 12u);
+      EXPECT_LE(one.logprob, told.candidates[k > 0 ? k - 1 : 0].logprob);
+      EXPECT_LT(one.block, std::ssize(told.blocks));
+      EXPECT_THAT(text, ::testing::HasSubstr(one.text));
+    }
+    ++quoted;
+  }
+  EXPECT_GE(quoted, 4);
+}
+
+// A memory from before answers were sentences: its judge is not used.
+TEST_P(AdapterTest, AnEarlierJudgeIsNotUsed) {
+  const std::string directory = ::testing::TempDir() + "/earlier_judge";
+  WriteTinyAdapter(directory);
+  nlohmann::json root = nlohmann::json::parse(ReadFile(directory + "/memory.json"));
+  root["judge"] = {{"drafts", 6},
+                   {"draft_tokens", 16},
+                   {"refusal", "No."},
+                   {"linear", std::vector<double>(16)},
+                   {"hidden", nlohmann::json::array()}};
+  root.erase("reader");
+  WriteFile(directory + "/memory.json", root.dump());
+  const auto engine =
+      MakeOf(std::shared_ptr<const model::CpuModel>(model::CpuModel::Load(directory).value()));
+  ASSERT_THAT(IngestTokens(*engine, "d", golden_.Ids("tokens")), IsOk());
+  const Generated answer = Generate(*engine, AskBy(Question(0), true));
+  ASSERT_THAT(answer.status, IsOk());
+  EXPECT_TRUE(answer.candidates.empty());
+  EXPECT_EQ(answer.tokens, Generate(*engine, AskBy(Question(0), false)).tokens);
+}
+
+// An answer that quotes tells of which block, even if only the reader has read it.
+TEST_P(AdapterTest, AQuoteIsToldWithItsBlock) {
+  const auto engine = MakeWithDocument();
+  int quoted = 0;
+  for (int i = 0; i < 16; ++i) {
+    const Generated answer = Generate(*engine, AskBy(Question(i), true));
+    if (answer.candidates.empty()) continue;
+    const Candidate& best = BestIn(answer);
+    std::vector<std::string> quotes;
+    for (const Hit& hit : answer.retrievals.front().hits) {
+      if (hit.quote.empty()) continue;
+      quotes.push_back(hit.quote);
+      EXPECT_EQ(hit.quote, best.text);
+      EXPECT_EQ(hit.chunk,
+                answer.candidates.front().blocks.at(static_cast<size_t>(best.block)).chunk);
+    }
+    EXPECT_EQ(quotes.size(), best.block >= 0 ? 1u : 0u);
+    quoted += best.block >= 0 ? 1 : 0;
+  }
+  EXPECT_GE(quoted, 2);
+}
+
+// The numbers by which candidates are judged come from the blocks that were read, first those of
+// the answer, then the reader's own.
+TEST_P(AdapterTest, ScoresAreTheJudges) {
+  const auto model = AdapterModelForTest();
+  const auto engine = MakeWithDocument();
+  const Generated answer = Generate(*engine, AskBy(Question(0), true));
+  ASSERT_EQ(answer.candidates.size(), 1u);
+  const JudgedCandidates& told = answer.candidates.front();
+  std::vector<int64_t> read;
+  for (const Hit& hit : answer.retrievals.front().hits) read.push_back(hit.chunk);
+  const bool added = !answer.retrievals.front().hits.back().quote.empty();
+  const auto chunk = [&](size_t i) { return told.blocks.at(i).chunk; };
+  for (size_t i = 0; i + (added ? 1 : 0) < read.size(); ++i) EXPECT_EQ(chunk(i), read[i]);
+  EXPECT_GT(told.blocks.size(), read.size());
+  std::vector<std::vector<int32_t>> texts;
+  std::vector<model::ReadBlock> blocks;
+  for (const Hit& hit : told.blocks) {
+    const std::string text = *engine->ReadText("d", hit.text_begin, hit.text_end);
+    texts.push_back(*model->tokenizer()->Encode(text));
+    blocks.push_back({{}, hit.weight, 0});
+  }
+  for (size_t b = 0; b < blocks.size(); ++b) blocks[b].tokens = texts[b];
+  std::vector<model::Candidate> candidates;
+  for (const Candidate& one : told.candidates)
+    candidates.push_back({one.tokens, one.block, one.logprob});
+  const std::vector<double> scores = model->judge()->Scores(
+      *model->tokenizer()->Encode(Question(0)), blocks, told.nothing, candidates);
+  for (size_t k = 0; k < scores.size(); ++k)
+    EXPECT_DOUBLE_EQ(told.candidates[k].score, scores[k]) << k;
+}
+
+TEST_P(AdapterTest, AQuoteIsAnAnswerLikeAnyOther) {
+  const auto engine = MakeWithDocument();
+  for (int i = 0; i < 4; ++i) {
+    const GenerateRequest request = AskBy(Question(i), true);
+    const Generated answer = Generate(*engine, request);
+    ASSERT_THAT(answer.status, IsOk());
+    const Generated told = Generate(*engine, Telling(request, 2));
+    EXPECT_EQ(told.tokens, answer.tokens);
+    ASSERT_GE(told.logprobs.size(), answer.tokens.size());
+    for (size_t n = 0; n < answer.tokens.size(); ++n) {
+      EXPECT_EQ(told.logprobs[n].chosen.token, answer.tokens[n]);
+      EXPECT_EQ(told.logprobs[n].top.size(), 2u);
+    }
+    for (const int64_t said : {1, 3, 7}) {
+      if (said >= std::ssize(answer.tokens)) continue;
+      GenerateRequest shorter = request, on = request;
+      shorter.max_tokens = said;
+      const std::vector<int32_t> beginning = Generate(*engine, shorter).tokens;
+      EXPECT_EQ(beginning, std::vector(answer.tokens.begin(), answer.tokens.begin() + said));
+      on.generated = beginning;
+      EXPECT_EQ(Generate(*engine, on).tokens, From(answer.tokens, said)) << "broken off";
+    }
+    EXPECT_EQ(Generate(*engine, request).usage.generated_tokens, std::ssize(answer.tokens));
+  }
+}
+
+TEST_P(AdapterTest, QuotesAreTheSameBesideOthersAndInTheNextTurn) {
+  const auto engine = MakeWithDocument(), fresh = MakeWithDocument();
+  std::vector<Generated> alone;
+  for (int i = 0; i < 6; ++i) alone.push_back(Generate(*engine, AskBy(Question(i), true)));
+  std::vector<std::shared_ptr<Collector>> collectors;
+  std::vector<std::shared_ptr<RequestHandle>> handles;
+  for (int i = 0; i < 6; ++i) {
+    collectors.push_back(std::make_shared<Collector>());
+    handles.push_back(engine->Generate(AskBy(Question(i), true), collectors.back()));
+  }
+  for (size_t i = 0; i < alone.size(); ++i)
+    EXPECT_EQ(collectors[i]->Wait().tokens, alone[i].tokens);
+  for (int i = 0; i < 6; ++i) {
+    GenerateRequest turn = AskBy(Question(i), true);
+    turn.prompt.messages.push_back({.role = ChatRole::kAssistant, .content = alone[i].text});
+    turn.prompt.messages.push_back({.role = ChatRole::kUser, .content = "And then?"});
+    EXPECT_EQ(Generate(*engine, turn).tokens, Generate(*fresh, turn).tokens);
+  }
+}
+
+// A session whose quote was broken off serves the next request as any other does.
+TEST_P(AdapterTest, QuotesCanBeCancelledAtAnyStep) {
+  const auto engine = MakeWithDocument();
+  const std::vector<int32_t> answer = Generate(*engine, AskBy(Question(0), true)).tokens;
+  int cancelled = 0;
+  for (int cancelled_step = 1; cancelled_step <= 6; ++cancelled_step) {
+    std::promise<std::shared_ptr<RequestHandle>> handle;
+    int steps = 0;
+    engine->scheduler_for_test().ObserveForTest([&](TurnKind, int64_t) {
+      if (++steps == cancelled_step) handle.get_future().get()->Cancel();
+    });
+    const auto collector = std::make_shared<Collector>();
+    handle.set_value(engine->Generate(AskBy(Question(0), true), collector));
+    cancelled += absl::IsCancelled(collector->Wait().status) ? 1 : 0;
+    engine->scheduler_for_test().ObserveForTest(nullptr);
+    EXPECT_EQ(Generate(*engine, AskBy(Question(0), true)).tokens, answer) << cancelled_step;
+  }
+  EXPECT_GE(cancelled, 3);
+}
+
+TEST_P(AdapterTest, QuotesAreForGreedyConversationsThatReadDocuments) {
+  const auto engine = MakeWithDocument();
+  const auto same = [&](const auto& change) {
+    for (int i = 0; i < 3; ++i) {
+      GenerateRequest with = AskBy(Question(i), true), without = AskBy(Question(i), false);
+      change(with);
+      change(without);
+      EXPECT_EQ(Generate(*engine, with).tokens, Generate(*engine, without).tokens);
+    }
+  };
+  int differ = 0;  // without any of these changes
+  for (int i = 0; i < 3; ++i) {
+    const Generated with = Generate(*engine, AskBy(Question(i), true));
+    differ += with.tokens != Generate(*engine, AskBy(Question(i), false)).tokens ? 1 : 0;
+  }
+  EXPECT_GE(differ, 1);
+  same([](GenerateRequest& request) { request.session_options.mounts.clear(); });
+  same([](GenerateRequest& request) { request.sampling.temperature = 1; });
+  same([](GenerateRequest& request) { request.sampling.dry_multiplier = 1; });
+  same([](GenerateRequest& request) { request.ignore_eos = true; });
+  same([](GenerateRequest& request) { request.prompt = {.text = "Who saw the whale?"}; });
+}
+
+}  // namespace
+}  // namespace recollect::engine

@@ -1,0 +1,84 @@
+#include "model/text/sentence.h"
+
+#include <string>
+#include <string_view>
+
+#include "gmock/gmock.h"
+
+namespace recollect::model {
+namespace {
+
+using ::testing::ElementsAre;
+
+// The sentence of `text` around `part`, in one line.
+std::string Around(std::string_view text, std::string_view part) {
+  const size_t begin = text.find(part);
+  const TextRange range = SentenceAround(text, {begin, begin + part.size()});
+  return InOneLine(text.substr(range.begin, range.end - range.begin));
+}
+
+TEST(SentenceTest, EndsWhereSentencesEnd) {
+  const std::string text =
+      "It rained. The pool is closed on Sundays, from 9 a.m. to 3.30 p.m. “Why?” he asked. Nobody "
+      "knew…";
+  EXPECT_EQ(Around(text, "rained"), "It rained.");
+  EXPECT_EQ(Around(text, "Sundays"), "The pool is closed on Sundays, from 9 a.m. to 3.30 p.m.");
+  EXPECT_EQ(Around(text, "Nobody knew"), "Nobody knew…");
+  EXPECT_EQ(Around(text, " Nobody "), "Nobody knew…");
+  EXPECT_EQ(Around(text, "rained. The"),
+            "It rained. The pool is closed on Sundays, from 9 a.m. to 3.30 p.m.");
+  EXPECT_EQ(Around("No end at all", "end"), "No end at all");
+  EXPECT_EQ(Around("他来了。我们走吧。", "我们"), "我们走吧。");
+}
+
+TEST(SentenceTest, AbbreviationsEndNone) {
+  EXPECT_EQ(Around("Ask Dr. J. R. Moss of No. 5 St. Mary's Road. She knows.", "Moss"),
+            "Ask Dr. J. R. Moss of No. 5 St. Mary's Road.");
+  EXPECT_EQ(Around("See pp. 30 f. Mr. Lamb and Mrs. Orr wrote them.", "Orr"),
+            "Mr. Lamb and Mrs. Orr wrote them.");
+  EXPECT_EQ(Around("So did I. Then he left.", "Then"), "Then he left.");
+}
+
+TEST(SentenceTest, LinesOfListsAndTablesAreSentences) {
+  EXPECT_EQ(Around("Prices:\n- Perch with potatoes 6.50\n- Soup 3.20\n", "Perch"),
+            "Perch with potatoes 6.50");
+  EXPECT_EQ(
+      Around("| Monday | 9:00 to 17:00, and in summer until 20:00 | all |\n| Friday | closed |",
+             "closed"),
+      "| Friday | closed |");
+  EXPECT_EQ(Around("1. Turn the red valve to the left until it does not move.\n2. Wait.", "Wait"),
+            "2. Wait.");
+  EXPECT_EQ(Around("-5 degrees\n", "degrees"), "-5 degrees");
+}
+
+TEST(SentenceTest, BrokenLinesOfAParagraphBelongTogether) {
+  const std::string text =
+      "Any person may copy this licence, and may hand it on to others as long as\r\n"
+      "this notice is kept. It ends\n\nHere is another paragraph.";
+  EXPECT_EQ(Around(text, "notice"),
+            "Any person may copy this licence, and may hand it on to others as long as this notice "
+            "is kept.");
+  EXPECT_EQ(Around(text, "It ends"), "It ends");
+}
+
+TEST(SentenceTest, LinesThatWereBrokenByHandGoOn) {
+  const std::string line = "Two fitters were asked, and both of them came on Monday. The one from";
+  EXPECT_EQ(Unbroken("\n" + line + "\nGrado wants more.\nThe\nend"),
+            "\n" + line + " Grado wants more.\nThe\nend");
+  for (const std::string next : {"- a list", "[18:06] a chat", "7,a table", "\nA paragraph"})
+    EXPECT_EQ(Unbroken(line + "\n" + next), line + "\n" + next);
+  EXPECT_EQ(Unbroken(line + ".\nThe end\n"), line + ".\nThe end\n");
+  EXPECT_EQ(Unbroken(""), "");
+}
+
+TEST(SentenceTest, BytesThatAreNoTextAreKept) {
+  const std::string text = "\x9f half. A whole one.\xe2\x82";
+  EXPECT_EQ(Around(text, "whole"), "A whole one.");
+}
+
+TEST(SentenceTest, ClausesBeginBehindCommasAndTheLike) {
+  EXPECT_THAT(ClauseBegins("At 1,000 m, he said: go — now; yes"), ElementsAre(0, 12, 21, 28, 33));
+}
+
+}  // namespace
+}  // namespace recollect::model

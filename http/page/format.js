@@ -17,7 +17,7 @@ export function count(number) {
 
 /**
  * What a stream was like: `waited` until its first text, `took` from there to its end, both in ms. Tokens that came
- * together, as those of a draft, have no speed.
+ * together have no speed.
  */
 export function speed(usage, waited, took) {
   const tokens = usage?.completion_tokens ?? 0;

@@ -17,7 +17,7 @@ struct CandidateFeature {
     kFirst,    // of the refusal, ln p of its first token by the model; else 0
     kNothing,  // ln p that the blocks have no answer, by the reader
     kBest,     // ln p of the reader's best span
-    // Of the refusal, the sum over all blocks and zeros:
+    // The refusal has the sum over all blocks, and zeros:
     kWeight,    // of the block
     kDocument,  // Σ weights of the blocks of the block's document
     kAsked,     // idf(the question's words in the sentence) / idf(question)

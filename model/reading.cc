@@ -50,12 +50,17 @@ Reading MakeReading(const ReaderConfig& config, std::span<const BlockScores> sco
       }
     }
   }
-  std::ranges::stable_sort(all, std::ranges::greater(), &Span::logprob);
   Reading reading{.spans = {}, .nothing = static_cast<float>(2 * nothing - log_sums)};
-  for (const Span& span : all) {
-    if (std::ssize(reading.spans) == config.spans) break;
-    const auto overlaps = [&](const Span& better) { return Overlap(better, span); };
-    if (std::ranges::none_of(reading.spans, overlaps)) reading.spans.push_back(span);
+  for (int i = 0; i < config.spans; ++i) {
+    const Span* best = nullptr;  // the first of equal ones
+    for (const Span& span : all) {
+      const auto overlaps = [&](const Span& better) { return Overlap(better, span); };
+      if ((best == nullptr || span.logprob > best->logprob) &&
+          std::ranges::none_of(reading.spans, overlaps))
+        best = &span;
+    }
+    if (best == nullptr) break;
+    reading.spans.push_back(*best);
   }
   return reading;
 }

@@ -15,6 +15,8 @@ namespace {
 
 using Candidate = JudgedCandidates::Candidate;
 
+constexpr size_t kLongSentence = 40;  // tokens
+
 // A block that was read, and the tokens beside it in its document, as far as they are known.
 struct Passage {
   std::span<const int32_t> before, tokens, after;
@@ -46,7 +48,7 @@ class Sentences {
   std::string Text(std::span<const int32_t> tokens) const { return Utf8(Bytes(tokens)); }
 
  private:
-  // A long sentence begins with a later clause, if possible before the place that matters.
+  // A long sentence begins with a later clause, but not behind the place that matters.
   std::vector<int32_t> Fitting(std::string_view sentence, size_t place) const {
     std::vector<int32_t> fitting;
     for (const size_t begin : model::ClauseBegins(sentence)) {
@@ -54,7 +56,7 @@ class Sentences {
       auto tokens = tokenizer_.Encode(model::InOneLine(Utf8(sentence.substr(begin))));
       if (!tokens.ok() || tokens->empty()) break;
       fitting = *std::move(tokens);
-      if (fitting.size() <= most_tokens_) break;
+      if (fitting.size() <= std::min(kLongSentence, most_tokens_)) break;
     }
     fitting.resize(std::min(fitting.size(), most_tokens_));
     return fitting;

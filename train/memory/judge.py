@@ -25,7 +25,7 @@ from .export import write_config
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FEATURES = ("refuses", "first", "nothing", "best", "weight", "document", "asked", "block", "span", "words")
-SENTENCE_TOKENS, REFUSAL = 40, "The documents do not say."
+SENTENCE_TOKENS, REFUSAL = 80, "The documents do not say."
 LEAST_LOGPROB = -15.0
 UNITS, PARTS = 8, 3       # hidden units of each part; the judge is the mean of the parts, which begin from other numbers
 STEPS, RATE, DECAY = 500, 5e-3, 3e-2

@@ -1,5 +1,5 @@
-"""The shipped memory on its published base: answers through the command line are those of the PyTorch oracle (train/memory), in fp32, from a
-document and with nothing mounted.
+"""The shipped memory on its published base: answers through the command line in the model's own words are those of the PyTorch oracle
+(train/memory), in fp32, from a document and with nothing mounted; and a question about the document is answered by a sentence of it.
 
     python3 tests/e2e/memory/memory_test.py RECOLLECT_BINARY
 
@@ -39,7 +39,7 @@ def main(binary):
             print(f"{mounts}: {answer['text']!r}")
             return answer
 
-        answers = {"answer": ask("--mount", "document"), "base_answer": ask()}
+        answers = {"answer": ask("--mount", "document", "--no-quotes"), "base_answer": ask()}
         wrong = [name for name, answer in answers.items() if answer["text"] != CASE[name]]
         if wrong:
             raise SystemExit("\n".join(f"{name}: expected {CASE[name]!r}" for name in wrong))
@@ -47,6 +47,9 @@ def main(binary):
         total = retrieval["nothing"] + sum(hit["weight"] for hit in retrieval["hits"])
         if abs(total - 1) > 1e-3:
             raise SystemExit(f"weights add up to {total}")
+        quote = ask("--mount", "document")["text"]
+        if quote not in " ".join(CASE["text"].split()):
+            raise SystemExit(f"no sentence of the document: {quote}")
     return 0
 
 

@@ -144,7 +144,7 @@ absl::Status Chat::FindDocument(const std::string& name) const {
 absl::Status Chat::CheckNamedMounts() const {
   for (const std::string& name : request_.session().mounts()) {
     if (absl::EndsWith(name, "*")) continue;  // there may be some by the first question
-    const absl::Status found = FindDocument(name);
+    absl::Status found = FindDocument(name);
     if (absl::IsNotFound(found)) return found;  // what else there is concerns the question
   }
   return absl::OkStatus();
@@ -333,7 +333,7 @@ absl::Status Talk(const Options& common, const ChatOptions& options) {
       continue;
     }
     LineReader::interrupted() = false;
-    const absl::Status status = chat.Ask(std::string(said));
+    absl::Status status = chat.Ask(std::string(said));
     // A person can ask again; a script must hear of it.
     if (!status.ok() && !lines.interactive()) return status;
     if (!status.ok()) PrintNotice(status.ToString());

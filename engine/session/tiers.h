@@ -46,9 +46,11 @@ struct WantedChunk {
     return memory != nullptr ? std::pair(memory->text_begin, memory->text_end)
                              : std::pair(record->text_begin, record->text_end);
   }
-  // Returns the chunk's tokens. REQUIRES: as text().
+  // Returns the chunk's tokens; none before it was found or read.
   std::span<const int32_t> tokens() const {
-    return memory != nullptr ? memory->tokens : record->tokens;
+    if (memory != nullptr) return memory->tokens;
+    return record != nullptr ? std::span<const int32_t>(record->tokens)
+                             : std::span<const int32_t>();
   }
 };
 

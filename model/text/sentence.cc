@@ -114,9 +114,9 @@ std::vector<size_t> ClauseBegins(std::string_view sentence) {
   std::vector<size_t> begins = {0};
   for (size_t i = 1; i < sentence.size(); ++i) {
     const std::string_view before = sentence.substr(0, i);
-    const bool ends =
-        absl::StrContains(",;:", before.back()) || before.ends_with("—") || before.ends_with("–");
-    if (ends && IsBlankByte(sentence[i])) begins.push_back(i + 1);
+    const auto ends = [&](std::string_view mark) { return before.ends_with(mark); };
+    if (std::ranges::any_of(kClauseMarks, ends) && IsBlankByte(sentence[i]))
+      begins.push_back(i + 1);
   }
   return begins;
 }

@@ -11,6 +11,7 @@
 // states written with one backend can be used with another.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -82,10 +83,16 @@ struct QueryRow {
   // [d_r], in RAM: receives the query without its lexical part. With an adapter [query_width],
   // CpuModel::RecallQuery; the piece then has the rows that ask, and `row` is the last of them.
   std::span<float> u;
+  int64_t asking_rows = 0;  // with an adapter: the most that ask, the last; 0: all
   // With a reader: receives model::ReaderQuestion::rows, which are the last `question_rows`.
   std::vector<Bf16>* question = nullptr;
   int64_t question_rows = 0;
 };
+
+// Returns the first of the piece's rows that ask.
+inline int64_t FirstAsking(const QueryRow& query) {
+  return query.asking_rows == 0 ? 0 : std::max<int64_t>(0, query.row + 1 - query.asking_rows);
+}
 
 // Stages are called one at a time, by the scheduler's thread or, once that has stopped, by the
 // thread that shuts the engine down. All other functions are thread-safe, also while a stage runs.

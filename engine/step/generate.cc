@@ -51,10 +51,10 @@ class Generation final : public Request {
     const Prompt prompt = std::exchange(request_.prompt, {});
     ASSIGN_OR_RETURN(MadePrompt made, MakePrompt(model_, prompt, source, request_.max_tokens));
     if (request_.session.has_value()) said_ = SaidIn(prompt, model_.tokenizer());
-    if (MayQuote(prompt)) {
+    if (model_.config().has_adapter() && !prompt.messages.empty()) {
       ASSIGN_OR_RETURN(question_, model_.tokenizer()->Encode(prompt.messages.back().content));
-      piece.question = question_;
       piece.question_rows = QuestionRows(prompt);
+      if (MayQuote()) piece.question = question_;
     }
     ChooseTokens();
     input_.tokens = std::move(made.tokens);
@@ -144,10 +144,10 @@ class Generation final : public Request {
 
   // Greedy answers of a whole conversation only. Of one that was broken off within the quote,
   // documents are asked again; what follows a quote is its end.
-  bool MayQuote(const Prompt& prompt) const {
-    return request_.quotes && model_.judge() != nullptr && !prompt.messages.empty() &&
-           request_.sampling.temperature == 0 && request_.sampling.dry_multiplier == 0 &&
-           !request_.ignore_eos && !request_.session.has_value() &&
+  bool MayQuote() const {
+    return request_.quotes && model_.judge() != nullptr && request_.sampling.temperature == 0 &&
+           request_.sampling.dry_multiplier == 0 && !request_.ignore_eos &&
+           !request_.session.has_value() &&
            std::ssize(request_.generated) <= model_.judge()->config().sentence_tokens;
   }
 
@@ -377,10 +377,10 @@ class Generation final : public Request {
   // With DRY: what was generated, and the logits after it.
   std::vector<int32_t> generated_;
   std::vector<float> logits_;
-  kernels::SampleScratch scratch_;  // where the choice is made here
-  ChosenLogprob logprobs_;          // of sampled_, where tells()
-  std::vector<int32_t> question_;   // the user's last message, if documents may be quoted
-  JudgedCandidates judged_;         // at the prompt's end
+  kernels::SampleScratch scratch_;                     // where the choice is made here
+  ChosenLogprob logprobs_;                             // of sampled_, where tells()
+  std::vector<int32_t> question_;                      // the user's last message, with an adapter
+  JudgedCandidates judged_;                            // at the prompt's end
   const JudgedCandidates::Candidate* best_ = nullptr;  // of them
   std::vector<int32_t> quote_;                         // the whole answer and its end; empty: none
   FinishReason reason_ = FinishReason::kMaxTokens;

@@ -40,7 +40,9 @@ struct Piece : PlannedRows {
   // With a reader: the tokens of a question. Asks what the reader says of the blocks that the last
   // row reads and of more, before the head runs. Borrowed; empty: nothing is asked.
   std::span<const int32_t> question;
-  int64_t question_rows = 0;  // the most rows before the answer that are the question's
+  // With an adapter: the most rows before the answer that are the question's. If by these alone no
+  // document is needed, none is read. 0: there is no question.
+  int64_t question_rows = 0;
 
   // Set by Begin.
   Session* session = nullptr;

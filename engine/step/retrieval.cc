@@ -8,7 +8,6 @@
 #include "base/status.h"
 #include "engine/backend/sampler.h"
 #include "engine/session/session.h"
-#include "engine/step/recall.h"
 #include "engine/step/successors.h"
 #include "model/lexicon.h"
 
@@ -235,31 +234,56 @@ void Retriever::AddSelection(const Asker& asker, std::span<const ScoredCandidate
   piece.selections.push_back(std::move(selection));
 }
 
+absl::StatusOr<Recalled> Retriever::RecallFor(const Piece& piece, const Asked& asked) const {
+  const std::span<const Pin> mounts = piece.session->mounts();
+  const std::span<const int32_t> asking = piece.landmarks.front().recent;
+  const int64_t more = piece.question.empty() ? 0 : config_.adapter.reader.more_blocks;
+  ASSIGN_OR_RETURN(Recalled recalled,
+                   Recall(model_, threads_, mounts, asking, asked.u, piece.hits_per_group, more));
+  if (asked.alone.empty() || recalled.weights.empty()) return recalled;
+  ASSIGN_OR_RETURN(
+      const Recalled alone,
+      Recall(model_, threads_, mounts, asking.last(static_cast<size_t>(piece.question_rows)),
+             asked.alone, 0, 0));
+  if (alone.weights.empty()) {
+    recalled.nothing = alone.nothing;
+    recalled.weights.clear();
+    recalled.more.clear();
+  }
+  return recalled;
+}
+
 // A piece has one landmark at most, the last row of those that ask.
 absl::Status Retriever::SelectRecalled(std::span<Piece* const> pieces) {
   rows_.clear();
   askers_.clear();
-  std::vector<std::vector<float>> asked(pieces.size());
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    Piece* const piece = pieces[i];
+  std::vector<Asked> asked;
+  asked.reserve(pieces.size());  // rows_ borrow from it
+  const auto width = static_cast<size_t>(config_.query_width());
+  for (Piece* const piece : pieces) {
     BeginSelection(*piece, 0);
     if (piece->landmarks.empty()) continue;
-    asked[i].resize(static_cast<size_t>(config_.query_width()));
     askers_.push_back({piece, 0});
     const PieceLandmark& landmark = piece->landmarks.front();
-    rows_.push_back({piece, landmark.row, asked[i],
-                     piece->question.empty() ? nullptr : &landmark.memory->question,
-                     std::min(piece->question_rows, landmark.row + 1)});
+    const int64_t asking = landmark.row + 1;
+    Asked& of_piece = asked.emplace_back(std::vector<float>(width), std::vector<float>());
+    rows_.push_back({.piece = piece,
+                     .row = landmark.row,
+                     .u = of_piece.u,
+                     .question = piece->question.empty() ? nullptr : &landmark.memory->question,
+                     .question_rows = std::min(piece->question_rows, asking)});
+    if (piece->question_rows == 0 || piece->question_rows >= asking) continue;
+    of_piece.alone.resize(width);
+    rows_.push_back({.piece = piece,
+                     .row = landmark.row,
+                     .u = of_piece.alone,
+                     .asking_rows = piece->question_rows});
   }
   if (rows_.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(backend_.Queries(0, rows_));
   for (size_t i = 0; i < askers_.size(); ++i) {
     Piece& piece = *askers_[i].piece;
-    const PieceLandmark& landmark = piece.landmarks.front();
-    const int64_t more = piece.question.empty() ? 0 : config_.adapter.reader.more_blocks;
-    absl::StatusOr<Recalled> recalled =
-        Recall(model_, threads_, piece.session->mounts(), landmark.recent, rows_[i].u,
-               piece.hits_per_group, more);
+    absl::StatusOr<Recalled> recalled = RecallFor(piece, asked[i]);
     if (piece.status.ok()) piece.status = recalled.status();
     if (!piece.status.ok()) continue;
     Selection selection;
@@ -267,15 +291,16 @@ absl::Status Retriever::SelectRecalled(std::span<Piece* const> pieces) {
     selection.nothing = recalled->nothing;
     selection.found = std::move(recalled->found);
     if (piece.session->random_chunks()) {
-      ReplaceByRandom(selection.candidates, piece.first_position + landmark.row, 0,
+      ReplaceByRandom(selection.candidates, piece.first_position + piece.landmarks.front().row, 0,
                       recalled->blocks);
     }
     for (size_t k = 0; k < recalled->more.size(); ++k) {
       selection.more.push_back(Choose(piece, recalled->more[k], recalled->more_weights[k]));
       piece.wanted[selection.more.back().wanted].read_by_reader = true;
     }
+    const bool quotes = !piece.question.empty() && !recalled->weights.empty();
     AddSelection(askers_[i], recalled->blocks, recalled->weights, std::move(selection));
-    if (!piece.question.empty()) WantNeighbors(piece);
+    if (quotes) WantNeighbors(piece);
   }
   return absl::OkStatus();
 }

@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/sync/thread_pool.h"
 #include "engine/backend/backend.h"
 #include "engine/backend/landmark_index.h"
 #include "engine/step/piece.h"
+#include "engine/step/recall.h"
 #include "kernels/landmark_topk/landmark_topk.h"
 #include "model/model.h"
 
@@ -52,6 +54,12 @@ class Retriever {
   // Adds the known parts of later groups' queries to the first group's search.
   void AddLater();
   void ChooseBest(const Asker& asker, LandmarkQuery& query, int group) const;
+  // Queries of a piece that asks documents through an adapter [query_width].
+  struct Asked {
+    std::vector<float> u;
+    std::vector<float> alone;  // of the question's rows alone; empty: they are all that ask
+  };
+  absl::StatusOr<Recalled> RecallFor(const Piece& piece, const Asked& asked) const;
   // Select for a model with an adapter, which has one group.
   absl::Status SelectRecalled(std::span<Piece* const> pieces);
   // Adds a chunk to those that the piece wants, once; the caller says who reads it. Returns where

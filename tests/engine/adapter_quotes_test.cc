@@ -1,6 +1,7 @@
 // Answers that quote: the sentence that the judge chooses is said, and nothing else of an answer
 // changes. The golden judge prefers long sentences of unlikely spans.
 #include <algorithm>
+#include <cstring>
 #include <future>
 #include <memory>
 #include <string>
@@ -200,6 +201,51 @@ TEST_P(AdapterTest, QuotesAreTheSameBesideOthersAndInTheNextTurn) {
     turn.prompt.messages.push_back({.role = ChatRole::kUser, .content = "And then?"});
     EXPECT_EQ(Generate(*engine, turn).tokens, Generate(*fresh, turn).tokens);
   }
+}
+
+// Adds to the score of nothing, so that some messages need a document and some do not.
+void RaiseNothing(const std::string& directory, float more) {
+  std::string file = ReadFile(directory + "/memory.safetensors");
+  uint64_t header = 0;
+  std::memcpy(&header, file.data(), sizeof(header));
+  const auto tensors = nlohmann::json::parse(file.substr(sizeof(header), header));
+  const size_t at =
+      sizeof(header) + header + tensors["score.nothing.bias"]["data_offsets"][0].get<size_t>();
+  Bf16 bias;
+  std::memcpy(&bias, file.data() + at, sizeof(bias));
+  bias = Bf16::FromFloat(bias.ToFloat() + more);
+  std::memcpy(file.data() + at, &bias, sizeof(bias));
+  WriteFile(directory + "/memory.safetensors", file);
+}
+
+// A later message that by itself needs no document is answered by the base, whatever was asked
+// before.
+TEST_P(AdapterTest, ALaterMessageMayNeedNoDocument) {
+  const std::string directory = ::testing::TempDir() + "/raised_nothing";
+  WriteTinyAdapter(directory);
+  RaiseNothing(directory, 4);
+  const auto engine =
+      MakeOf(std::shared_ptr<const model::CpuModel>(model::CpuModel::Load(directory).value()));
+  ASSERT_THAT(IngestTokens(*engine, "d", golden_.Ids("tokens")), IsOk());
+  int read = 0, base = 0;
+  for (int i = 0; i < 24; ++i) {
+    GenerateRequest turn = AskBy(Question(0), true);
+    turn.prompt.messages.push_back({.role = ChatRole::kAssistant, .content = "No."});
+    turn.prompt.messages.push_back(
+        {.role = ChatRole::kUser, .content = SampleText(8, 300 + static_cast<uint64_t>(i))});
+    const Generated answer = Generate(*engine, turn);
+    ASSERT_THAT(answer.status, IsOk());
+    const Retrieval& told = answer.retrievals.front();
+    const bool reads = told.nothing.value_or(1) < 0.5f;
+    (reads ? read : base) += 1;
+    EXPECT_EQ(answer.candidates.empty(), !reads);
+    if (reads) continue;
+    for (const Hit& hit : told.hits) EXPECT_EQ(hit.weight, 0);
+    turn.session_options.mounts.clear();
+    EXPECT_EQ(Generate(*engine, turn).tokens, answer.tokens);
+  }
+  EXPECT_GE(read, 1);
+  EXPECT_GE(base, 1);
 }
 
 // A session whose quote was broken off serves the next request as any other does.

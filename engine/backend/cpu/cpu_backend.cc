@@ -93,8 +93,11 @@ absl::Status CpuBackend::Queries(int group, std::span<const QueryRow> rows) {
         *query.question =
             model_->AskReader(ctx, h + (query.row + 1 - query.question_rows) * model_->config().d,
                               query.question_rows);
-      return model_->RecallQuery(ctx, h, ids.first(static_cast<size_t>(query.row + 1)),
-                                 query.u.data());
+      const int64_t end = query.row + 1, begin = FirstAsking(query);
+      return model_->RecallQuery(
+          ctx, h + begin * model_->config().d,
+          ids.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)),
+          query.u.data());
     }
     model_->Query(threads_->context(worker), group,
                   RowsOf(*query.piece).data() + query.row * model_->config().d, query.u.data());

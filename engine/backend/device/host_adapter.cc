@@ -27,7 +27,9 @@ absl::Status HostAdapter::RecallQuery(const float* rows, std::span<const int32_t
     *query.question = model_->AskReader(
         ctx_, h.data() + (std::ssize(tokens) - query.question_rows) * model_->config().d,
         query.question_rows);
-  model_->RecallQuery(ctx_, h.data(), tokens, query.u.data());
+  const int64_t begin = FirstAsking(query);
+  model_->RecallQuery(ctx_, h.data() + begin * model_->config().d,
+                      tokens.subspan(static_cast<size_t>(begin)), query.u.data());
   return absl::OkStatus();
 }
 

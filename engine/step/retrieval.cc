@@ -266,7 +266,8 @@ absl::Status Retriever::SelectRecalled(std::span<Piece* const> pieces) {
     askers_.push_back({piece, 0});
     const PieceLandmark& landmark = piece->landmarks.front();
     const int64_t asking = landmark.row + 1;
-    Asked& of_piece = asked.emplace_back(std::vector<float>(width), std::vector<float>());
+    Asked& of_piece = asked.emplace_back();
+    of_piece.u.resize(width);
     rows_.push_back({.piece = piece,
                      .row = landmark.row,
                      .u = of_piece.u,

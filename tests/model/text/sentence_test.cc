@@ -1,5 +1,6 @@
 #include "model/text/sentence.h"
 
+#include <random>
 #include <string>
 #include <string_view>
 
@@ -74,6 +75,25 @@ TEST(SentenceTest, LinesThatWereBrokenByHandGoOn) {
 TEST(SentenceTest, BytesThatAreNoTextAreKept) {
   const std::string text = "\x9f half. A whole one.\xe2\x82";
   EXPECT_EQ(Around(text, "whole"), "A whole one.");
+}
+
+TEST(SentenceTest, AnyBytesHaveSentences) {
+  const std::string_view bytes("ab. .?!\n\r\t-1|\xe2\x80\xa6\xff\xc3\0I", 20);
+  std::minstd_rand random(7);
+  const auto below = [&](size_t count) { return random() % count; };
+  for (int round = 0; round < 3000; ++round) {
+    std::string text;
+    for (size_t left = 1 + below(90); left > 0; --left) text += bytes[below(bytes.size())];
+    const size_t begin = below(text.size()), end = begin + 1 + below(text.size() - begin);
+    const TextRange range = SentenceAround(text, {begin, end});
+    ASSERT_LT(range.begin, range.end) << text;
+    ASSERT_LE(range.begin, end) << text;
+    ASSERT_LE(begin, range.end) << text;
+    ASSERT_LE(range.end, text.size()) << text;
+    ASSERT_EQ(Unbroken(text).size(), text.size());
+    InOneLine(text);
+    for (const size_t clause : ClauseBegins(text)) ASSERT_LE(clause, text.size());
+  }
 }
 
 TEST(SentenceTest, ClausesBeginBehindCommasAndTheLike) {

@@ -45,6 +45,14 @@ bool IsLetterByte(char c) {
   return absl::ascii_isalpha(static_cast<unsigned char>(c)) || (c & 0x80) != 0;
 }
 
+// Whether a sentence may go on with this line, which is no item of a list.
+bool GoesOn(std::string_view line) {
+  std::string_view item = line;
+  if (ConsumeListMark(item)) return false;
+  if (line.starts_with('(')) line.remove_prefix(1);
+  return line.size() > 1 && IsLetterByte(line[0]) && line[1] != ')' && line[1] != '.';
+}
+
 // Whether the sentence seems to end before `at` only because of an abbreviation.
 bool FollowsAbbreviation(std::string_view text, size_t at) {
   text = text.substr(0, at);
@@ -74,13 +82,13 @@ std::unique_ptr<icu::BreakIterator> SentenceBreaks() {
 
 std::string Unbroken(std::string text) {
   size_t line = 0;  // where it begins
-  for (size_t end = text.find('\n'); end != std::string::npos && end + 1 < text.size();
-       end = text.find('\n', line)) {
+  for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', line)) {
     const size_t last = end > line && text[end - 1] == '\r' ? end - 1 : end;
-    const bool goes_on = last - line >= kLongLine &&
-                         std::string_view(".?!").find(text[last - 1]) == std::string_view::npos &&
-                         IsLetterByte(text[end + 1]);
-    if (goes_on) std::fill(text.begin() + int64_t(last), text.begin() + int64_t(end) + 1, ' ');
+    const size_t next = std::min(text.find_first_not_of(" \t", end + 1), text.size());
+    const bool is_long = last - line >= kLongLine &&
+                         std::string_view(".?!").find(text[last - 1]) == std::string_view::npos;
+    if (is_long && GoesOn(std::string_view(text).substr(next)))
+      std::fill(text.begin() + int64_t(last), text.begin() + int64_t(next), ' ');
     line = end + 1;
   }
   return text;

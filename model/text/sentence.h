@@ -20,7 +20,8 @@ struct TextRange {
 TextRange SentenceAround(std::string_view text, TextRange part);
 
 // Returns `text` with a space for each end of a line at which a sentence was broken by hand: behind
-// a long line that does not end a sentence, in front of a letter. Bytes keep their places.
+// a long line that does not end a sentence, in front of a letter, which may be indented. Bytes keep
+// their places.
 std::string Unbroken(std::string text);
 
 // Returns where clauses begin in `sentence`, behind commas and the like: ascending, first 0.

@@ -66,9 +66,11 @@ TEST(SentenceTest, LinesThatWereBrokenByHandGoOn) {
   const std::string line = "Two fitters were asked, and both of them came on Monday. The one from";
   EXPECT_EQ(Unbroken("\n" + line + "\nGrado wants more.\nThe\nend"),
             "\n" + line + " Grado wants more.\nThe\nend");
-  for (const std::string next : {"- a list", "[18:06] a chat", "7,a table", "\nA paragraph"})
+  for (const std::string next : {"- a list", "[18:06] a chat", "7,a table", "\nA paragraph",
+                                 "• a point", "  b) an item", "(c) one"})
     EXPECT_EQ(Unbroken(line + "\n" + next), line + "\n" + next);
   EXPECT_EQ(Unbroken(line + ".\nThe end\n"), line + ".\nThe end\n");
+  EXPECT_EQ(Unbroken("  " + line + "\n  (or near) Grado\n"), "  " + line + "   (or near) Grado\n");
   EXPECT_EQ(Unbroken(""), "");
 }
 

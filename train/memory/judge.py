@@ -110,7 +110,7 @@ class Questions:
 
 
 def fit_part(questions, chosen, scaled, seed):
-    """(linear, hidden) of the scaled features: the right candidates of a question get a large share of the softmax over all of it."""
+    """(linear, hidden) of the scaled features: the right candidates of a question get a large share of the softmax over all of them."""
     torch.manual_seed(seed)
     x = torch.tensor(scaled, dtype=torch.float32)
     width, useful = len(FEATURES), [i for i in chosen if 0 < questions.right[questions.candidates(i)].mean() < 1]

@@ -64,8 +64,8 @@ for folder in sorted(path.name for path in ROOT.glob("kernels/*") if path.is_dir
         FORBIDDEN[f"kernels/{folder}"] = OF_ALL_OPERATIONS
 # Headers of a library that only one folder may include.
 OWNED = {"rocksdb/": "store/rocks", "rados/": "store/rados", "dnnl": "kernels", "grpc": ("service", "client", "proto"),
-         "openssl/": ("model", "store", "base", "access", "service"), "pcre2.h": "model/text", "utf8proc.h": "model/text", "boost/": "http/net",
-         "prometheus/": "http", "faiss/": "engine/backend/cpu"}
+         "openssl/": ("model", "store", "base", "access", "service"), "pcre2.h": "model/text", "utf8proc.h": "model/text",
+         "unicode/": "model/text", "boost/": "http/net", "prometheus/": "http", "faiss/": "engine/backend/cpu"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 
 

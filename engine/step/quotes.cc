@@ -36,10 +36,13 @@ class Sentences {
   // Returns the sentence around a span of the passage, cut to the most tokens; empty if there are
   // no words in it.
   std::vector<int32_t> Around(const Passage& passage, const model::Span& span) const {
-    const std::string text = Bytes(passage.before) + Bytes(passage.tokens) + Bytes(passage.after);
-    const size_t first = Bytes(passage.before).size();
-    model::TextRange part = {first + Bytes(passage.tokens.first(size_t(span.first))).size(), 0};
-    part.end = part.begin + Bytes(model::TokensOf(span, passage.tokens)).size();
+    const std::string before =
+        Bytes(passage.before) + Bytes(passage.tokens.first(static_cast<size_t>(span.first)));
+    const std::string said = Bytes(model::TokensOf(span, passage.tokens));
+    const std::string text = before + said +
+                             Bytes(passage.tokens.subspan(static_cast<size_t>(span.last) + 1)) +
+                             Bytes(passage.after);
+    const model::TextRange part = {before.size(), before.size() + said.size()};
     const model::TextRange range = model::SentenceAround(text, part);
     return Fitting(std::string_view(text).substr(range.begin, range.end - range.begin),
                    part.begin - range.begin);

@@ -236,6 +236,7 @@ struct JudgedCandidates {
     std::string text;             // UTF-8: of the tokens
     int64_t block = -1;  // index into `blocks`; -1: it says that the documents do not answer
     float logprob = 0;   // natural: of the reader's span in it; otherwise of its first token
+    float reranked = 0;  // the reranker's score of the sentence; 0 where there is none
     double score = 0;    // by the judge: the largest is said
   };
   std::vector<Candidate> candidates;  // by their spans, the likeliest first; last the refusal

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -63,6 +64,7 @@ void AddSentence(const Words& words, const WordSet& question, std::span<const Re
   x[F::kBlock] = Asked(words, question, block.tokens);
   x[F::kSpan] = AtLeast(sentence.logprob);
   x[F::kWords] = static_cast<double>(WordsOf(words, sentence.tokens).size());
+  x[F::kReranked] = static_cast<double>(sentence.reranked);
 }
 
 }  // namespace
@@ -73,17 +75,21 @@ std::vector<double> Judge::Scores(std::span<const int32_t> question,
                                   std::span<const ReadBlock> blocks, float nothing,
                                   std::span<const Candidate> candidates) const {
   const auto dot = [](const std::vector<double>& weights, const Features& x) {
-    return std::inner_product(weights.begin(), weights.end(), x.begin(), 0.0);
+    return std::inner_product(weights.begin(), weights.end(), x.begin(), 0.0);  // all, or the first
   };
   const WordSet asked = WordsOf(words_, question);
-  float best = kLeastLogprob;
-  for (const Candidate& candidate : candidates)
-    if (candidate.block >= 0) best = std::max(best, candidate.logprob);
+  float best = kLeastLogprob, best_reranked = -std::numeric_limits<float>::infinity();
+  for (const Candidate& candidate : candidates) {
+    if (candidate.block < 0) continue;
+    best = std::max(best, candidate.logprob);
+    best_reranked = std::max(best_reranked, candidate.reranked);
+  }
   std::vector<double> scores;
   for (const Candidate& candidate : candidates) {
     Features x = {};
     x[F::kNothing] = AtLeast(nothing);
     x[F::kBest] = best;
+    x[F::kBestReranked] = static_cast<double>(best_reranked);
     if (candidate.block < 0)
       AddRefusal(blocks, candidate, x);
     else

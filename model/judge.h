@@ -17,6 +17,7 @@ struct Candidate {
   std::vector<int32_t> tokens;
   int64_t block = -1;  // where the sentence's best span is, as an index; -1: it is the refusal
   float logprob = 0;   // natural: of that span; of the refusal's first token
+  float reranked = 0;  // CpuModel::Rerank's score of the sentence, where there is a reranker
 };
 
 // A block that the reader has read. Borrows its tokens.

@@ -106,6 +106,10 @@ absl::Status Model::State::ReadAdapter() {
     ASSIGN_OR_RETURN(const std::unique_ptr<TensorFile> reader, OpenReader(files, config));
     Count(*reader);
   }
+  if (config.adapter.reranker.exists()) {
+    ASSIGN_OR_RETURN(const std::unique_ptr<TensorFile> reranker, OpenReranker(files, config));
+    Count(*reranker);
+  }
   const JudgeConfig& judges = config.adapter.judge;
   if (judges.exists()) judge = std::make_unique<const Judge>(judges, *words);
   return absl::OkStatus();

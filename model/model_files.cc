@@ -21,6 +21,7 @@
 #include "model/weights/llama_gguf.h"
 #include "model/weights/llama_tensors.h"
 #include "model/weights/reader_weights.h"
+#include "model/weights/reranker_weights.h"
 #include "model/weights/safetensors.h"
 #include "model/weights/weights.h"
 
@@ -113,6 +114,7 @@ absl::StatusOr<ModelFiles> FindModelFiles(const std::string& path) {
     files.adapter_config = path + "/memory.json";
     files.adapter_weights = path + "/memory.safetensors";
     files.reader_weights = path + "/reader.safetensors";
+    files.reranker_weights = path + "/reranker.safetensors";
   }
   return files;
 }
@@ -161,6 +163,11 @@ absl::StatusOr<std::unique_ptr<TensorFile>> OpenAdapter(const ModelFiles& files,
 absl::StatusOr<std::unique_ptr<TensorFile>> OpenReader(const ModelFiles& files,
                                                        const ModelConfig& config) {
   return OpenSafetensors(files.reader_weights, ReaderTensors(config));
+}
+
+absl::StatusOr<std::unique_ptr<TensorFile>> OpenReranker(const ModelFiles& files,
+                                                         const ModelConfig& config) {
+  return OpenSafetensors(files.reranker_weights, RerankerTensors(config));
 }
 
 absl::StatusOr<std::unique_ptr<TensorFile>> OpenWeights(const ModelFiles& files,

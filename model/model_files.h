@@ -24,9 +24,9 @@ enum class ModelLayout {
 struct ModelFiles {
   ModelLayout layout = ModelLayout::kOwn;
   std::string config, weights, tokenizer;  // paths; all the same with kGguf
-  // The files of the memory adapter, memory.json, memory.safetensors and, where it has a reader,
-  // reader.safetensors in the directory; empty: none.
-  std::string adapter_config = {}, adapter_weights = {}, reader_weights = {};
+  // The files of the memory adapter, memory.json, memory.safetensors and, where it has them,
+  // reader.safetensors and reranker.safetensors in the directory; empty: none.
+  std::string adapter_config = {}, adapter_weights = {}, reader_weights = {}, reranker_weights = {};
 
   bool has_adapter() const { return !adapter_config.empty(); }
 };
@@ -54,8 +54,10 @@ absl::StatusOr<std::unique_ptr<TensorFile>> OpenWeights(const ModelFiles& files,
 absl::StatusOr<std::unique_ptr<TensorFile>> OpenAdapter(const ModelFiles& files,
                                                         const ModelConfig& config);
 
-// The same of its reader. REQUIRES: the config has one.
+// The same of its reader and its reranker. REQUIRES: the config has one.
 absl::StatusOr<std::unique_ptr<TensorFile>> OpenReader(const ModelFiles& files,
                                                        const ModelConfig& config);
+absl::StatusOr<std::unique_ptr<TensorFile>> OpenReranker(const ModelFiles& files,
+                                                         const ModelConfig& config);
 
 }  // namespace recollect::model

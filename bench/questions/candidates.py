@@ -57,7 +57,7 @@ class Asker:
         return {
             **question, "nothing": round(judged.nothing, 4),
             "blocks": [{"document": hit.document, "weight": round(hit.weight, 6), "text": self.text(hit)} for hit in judged.blocks],
-            "candidates": [{"tokens": list(one.ids), "block": one.block, "logprob": round(one.logprob, 4), "said": one.text, "right": right(one)}
+            "candidates": [{"tokens": list(one.ids), "block": one.block, "logprob": round(one.logprob, 4), "reranked": round(one.reranked, 4), "said": one.text, "right": right(one)}
                            for one in judged.candidates]}
 
 

@@ -212,13 +212,14 @@ absl::StatusOr<bool> AddAdapter(const CatalogModel* known, const fs::path& folde
   const fs::path adapter = known == nullptr ? "" : FindShipped(known->adapter);
   std::error_code failed;
   if (adapter.empty()) return false;
-  std::vector<const char*> names = {"memory.safetensors", "reader.safetensors", "memory.json"};
+  std::vector<std::string> names(std::begin(kAskingFiles), std::end(kAskingFiles));
   if (fs::exists(folder / "memory.json", failed)) {
-    // Of the same tensors, this release may know better how to ask (score_shares, judge, reader).
+    // Of the same tensors, this release may know better how to ask.
     if (!HasOlderMemory(*known, folder.string())) return true;
-    names.erase(names.begin());
+  } else {
+    names.insert(names.begin(), "memory.safetensors");
   }
-  for (const char* name : names) {
+  for (const std::string& name : names) {
     const fs::path partial = folder / absl::StrCat(".", name);
     fs::copy_file(adapter / name, partial, fs::copy_options::overwrite_existing, failed);
     if (!failed) fs::rename(partial, folder / name, failed);

@@ -138,7 +138,7 @@ bool HasOlderMemory(const CatalogModel& known, const std::string& folder) {
     const absl::StatusOr<std::string> theirs = ReadWholeFile((fs::path(folder) / name).string());
     return !ours.ok() || !theirs.ok() || *ours != *theirs;
   };
-  return !shipped.empty() && (differs("memory.json") || differs("reader.safetensors")) &&
+  return !shipped.empty() && std::ranges::any_of(kAskingFiles, differs) &&
          !differs("memory.safetensors");
 }
 

@@ -46,8 +46,12 @@ std::string FindShipped(const std::string& name);
 // Returns null if the catalog has no model of that name.
 const CatalogModel* FindInCatalog(const std::string& name);
 
+// The files of a memory that say how to ask it; documents do not depend on them. memory.json is
+// last.
+inline constexpr const char* kAskingFiles[] = {"reader.safetensors", "reranker.safetensors",
+                                               "memory.json"};
 // Whether the model in `folder` has the tensors of the memory that comes with this program, and
-// another memory.json: `recollect model add` brings this program's.
+// others of the files above: `recollect model add` brings this program's.
 bool HasOlderMemory(const CatalogModel& known, const std::string& folder);
 
 }  // namespace recollect::cli

@@ -156,6 +156,10 @@ class Backend {
   // Returns what the adapter's reader says of the question's blocks. REQUIRES: it has one.
   virtual absl::StatusOr<model::Reading> Read(const model::ReaderQuestion& question) = 0;
 
+  // Returns the score that the adapter's reranker gives each text of RerankerTokens. REQUIRES: it
+  // has one.
+  virtual std::vector<float> Rerank(std::span<const std::vector<int32_t>> texts) = 0;
+
   // Computes the logits of each row of PieceRows::head and passes them to PieceRows::consume, or
   // the token chosen from them to PieceRows::choose (rows.h). These are called on any thread, or on
   // several at once.

@@ -10,6 +10,7 @@
 #include "engine/session/session.h"
 #include "engine/session/tiers.h"
 #include "engine/types.h"
+#include "model/judge.h"
 
 namespace recollect::engine {
 
@@ -53,7 +54,9 @@ struct Piece : PlannedRows {
   std::vector<WantedChunk> wanted;          // while a fetch runs, it belongs to that
   std::vector<Retrieval> retrievals;        // when wanted
   std::vector<std::vector<float>> queries;  // of the last landmark in each group, when wanted
-  model::Reading reading;                   // when asked for; empty where no block is read
+  // When asked for; empty where no block is read:
+  model::Reading reading;
+  std::vector<model::Candidate> sentences;  // that may answer the question
 
   // The slowest tier of the chunks that the model reads; kMemory if it reads none.
   Tier slowest = Tier::kMemory;
@@ -75,6 +78,7 @@ struct Piece : PlannedRows {
     slowest = Tier::kMemory;
     queries.clear();
     reading = {};
+    sentences.clear();
   }
 };
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "engine/session/text_stream.h"
-#include "model/judge.h"
+#include "model/reranker.h"
 #include "model/text/sentence.h"
 #include "model/text/tokenizer.h"
 
@@ -27,15 +27,21 @@ std::span<const int32_t> TokensOf(const Piece& piece, ChunkRef ref) {
   return wanted != piece.wanted.end() ? wanted->tokens() : std::span<const int32_t>();
 }
 
+// A sentence in one line, and the text before it.
+struct Sentence {
+  std::vector<int32_t> tokens;
+  std::string before;
+};
+
 // Makes candidates of spans.
 class Sentences {
  public:
   Sentences(const model::Tokenizer& tokenizer, int64_t most_tokens)
       : tokenizer_(tokenizer), most_tokens_(static_cast<size_t>(most_tokens)) {}
 
-  // Returns the sentence around a span of the passage, cut to the most tokens; empty if there are
-  // no words in it.
-  std::vector<int32_t> Around(const Passage& passage, const model::Span& span) const {
+  // Returns the sentence around a span of the passage, cut to the most tokens; no tokens if there
+  // are no words in it.
+  Sentence Around(const Passage& passage, const model::Span& span) const {
     const std::string before =
         Bytes(passage.before) + Bytes(passage.tokens.first(static_cast<size_t>(span.first)));
     const std::string said = Bytes(model::TokensOf(span, passage.tokens));
@@ -44,24 +50,24 @@ class Sentences {
                              Bytes(passage.after);
     const model::TextRange part = {before.size(), before.size() + said.size()};
     const model::TextRange range = model::SentenceAround(text, part);
-    return Fitting(std::string_view(text).substr(range.begin, range.end - range.begin),
-                   part.begin - range.begin);
+    return Fitting(text, range, part.begin);
   }
 
   std::string Text(std::span<const int32_t> tokens) const { return Utf8(Bytes(tokens)); }
 
  private:
   // A long sentence begins with a later clause, but not behind the place that matters.
-  std::vector<int32_t> Fitting(std::string_view sentence, size_t place) const {
-    std::vector<int32_t> fitting;
+  Sentence Fitting(std::string_view text, const model::TextRange& range, size_t place) const {
+    const std::string_view sentence = text.substr(range.begin, range.end - range.begin);
+    Sentence fitting;
     for (const size_t begin : model::ClauseBegins(sentence)) {
-      if (begin > place) break;
+      if (range.begin + begin > place) break;
       auto tokens = tokenizer_.Encode(model::InOneLine(Utf8(sentence.substr(begin))));
       if (!tokens.ok() || tokens->empty()) break;
-      fitting = *std::move(tokens);
-      if (fitting.size() <= std::min(kLongSentence, most_tokens_)) break;
+      fitting = {*std::move(tokens), Utf8(text.substr(0, range.begin + begin))};
+      if (fitting.tokens.size() <= std::min(kLongSentence, most_tokens_)) break;
     }
-    fitting.resize(std::min(fitting.size(), most_tokens_));
+    fitting.tokens.resize(std::min(fitting.tokens.size(), most_tokens_));
     return fitting;
   }
 
@@ -93,42 +99,55 @@ void AddBlock(const Piece& piece, const ChunkRef& ref, const ChunkMemory& chunk,
 
 }  // namespace
 
+FoundSentences FindSentences(const model::Model& model, const Piece& piece) {
+  std::vector<Passage> passages;
+  piece.segments.back().memory->ForEachRead(
+      [&](const ChunkRef& ref, const ChunkMemory& chunk, float) {
+        passages.push_back({TokensOf(piece, {ref.owner, ref.index - 1}), chunk.tokens,
+                            TokensOf(piece, {ref.owner, ref.index + 1})});
+      });
+  const Sentences sentences(*model.tokenizer(), model.judge()->config().sentence_tokens);
+  const model::RerankerConfig& reranker = model.config().adapter.reranker;
+  const std::string question = sentences.Text(piece.question);
+  FoundSentences found;
+  for (const model::Span& span : piece.reading.spans) {  // the likeliest first
+    Sentence one = sentences.Around(passages[span.block], span);
+    const bool is_new = std::ranges::find(found.sentences, one.tokens, &model::Candidate::tokens) ==
+                        found.sentences.end();
+    if (one.tokens.empty() || !is_new) continue;
+    if (reranker.exists()) {
+      found.texts.push_back(model::RerankerTokens(
+          *model.tokenizer(), reranker, {one.before, sentences.Text(one.tokens)}, question));
+    }
+    found.sentences.push_back(
+        {std::move(one.tokens), static_cast<int64_t>(span.block), span.logprob});
+  }
+  return found;
+}
+
 JudgedCandidates JudgeCandidates(const model::Model& model, std::span<const int32_t> question,
                                  const LogSoftmax& first, const Piece& piece) {
   const model::Judge& judge = *model.judge();
-  const model::Reading& reading = piece.reading;
-  JudgedCandidates judged{.candidates = {}, .blocks = {}, .nothing = reading.nothing};
-  const LandmarkMemory* const memory = piece.segments.back().memory.get();
-  if (memory == nullptr || reading.spans.empty()) return judged;
+  JudgedCandidates judged{.candidates = {}, .blocks = {}, .nothing = piece.reading.nothing};
+  if (piece.sentences.empty()) return judged;
   std::vector<model::ReadBlock> blocks;
-  std::vector<Passage> passages;
-  memory->ForEachRead([&](const ChunkRef& ref, const ChunkMemory& chunk, float weight) {
-    AddBlock(piece, ref, chunk, weight, judged);
-    blocks.push_back({chunk.tokens, weight, static_cast<int64_t>(ref.owner)});
-    passages.push_back({TokensOf(piece, {ref.owner, ref.index - 1}), chunk.tokens,
-                        TokensOf(piece, {ref.owner, ref.index + 1})});
-  });
-
-  const Sentences sentences(*model.tokenizer(), judge.config().sentence_tokens);
-  std::vector<model::Candidate> candidates;
-  for (const model::Span& span : reading.spans) {  // the likeliest first
-    std::vector<int32_t> tokens = sentences.Around(passages[span.block], span);
-    const bool is_new =
-        std::ranges::find(candidates, tokens, &model::Candidate::tokens) == candidates.end();
-    if (!tokens.empty() && is_new)
-      candidates.push_back({std::move(tokens), static_cast<int64_t>(span.block), span.logprob});
-  }
-  if (candidates.empty()) return judged;
+  piece.segments.back().memory->ForEachRead(
+      [&](const ChunkRef& ref, const ChunkMemory& chunk, float weight) {
+        AddBlock(piece, ref, chunk, weight, judged);
+        blocks.push_back({chunk.tokens, weight, static_cast<int64_t>(ref.owner)});
+      });
+  std::vector<model::Candidate> candidates = piece.sentences;
   const auto refusal = model.tokenizer()->Encode(judge.config().refusal);
   if (refusal.ok() && !refusal->empty())
     candidates.push_back({*refusal, -1, first.at(refusal->front())});
 
-  const std::vector<double> scores = judge.Scores(question, blocks, reading.nothing, candidates);
+  const Sentences sentences(*model.tokenizer(), judge.config().sentence_tokens);
+  const std::vector<double> scores = judge.Scores(question, blocks, judged.nothing, candidates);
   for (size_t i = 0; i < candidates.size(); ++i) {
     model::Candidate& one = candidates[i];
     std::string text = sentences.Text(one.tokens);
     judged.candidates.push_back(
-        {std::move(one.tokens), std::move(text), one.block, one.logprob, scores[i]});
+        {std::move(one.tokens), std::move(text), one.block, one.logprob, one.reranked, scores[i]});
   }
   return judged;
 }

@@ -10,14 +10,25 @@
 #include "engine/step/log_softmax.h"
 #include "engine/step/piece.h"
 #include "engine/types.h"
+#include "model/judge.h"
 #include "model/model.h"
 
 namespace recollect::engine {
 
-// Returns what a question may be answered with, judged; without candidates if nothing was read.
+// The sentences that may answer a question, those with the likeliest spans first.
+struct FoundSentences {
+  std::vector<model::Candidate> sentences;  // without what a reranker says
+  std::vector<std::vector<int32_t>> texts;  // RerankerTokens of each; empty without a reranker
+};
+
+// Returns those of Piece::reading and Piece::question. REQUIRES: the model has a judge, and the
+// piece's last row reads documents.
+FoundSentences FindSentences(const model::Model& model, const Piece& piece);
+
+// Returns what a question may be answered with, judged; without candidates if nothing was found.
 // `question`: the tokens of the user's last message; `first`: the probabilities of the answer's
-// first token; `piece`: ends with the prompt, and has asked (Piece::question). REQUIRES: the model
-// has a judge.
+// first token; `piece`: ends with the prompt, and has Piece::sentences. REQUIRES: the model has a
+// judge.
 JudgedCandidates JudgeCandidates(const model::Model& model, std::span<const int32_t> question,
                                  const LogSoftmax& first, const Piece& piece);
 

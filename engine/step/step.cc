@@ -6,13 +6,15 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "engine/step/quotes.h"
 #include "model/pointer.h"
 
 namespace recollect::engine {
 
 StepRunner::StepRunner(const model::Model& model, Backend& backend, ChunkTiers& tiers,
                        LandmarkIndex& landmarks, ThreadPool* threads, std::function<void()> fetched)
-    : landmarks_(model.config().landmarks()),
+    : model_(model),
+      landmarks_(model.config().landmarks()),
       groups_(static_cast<int>(model.config().groups.size())),
       pointer_(model.pointer()),
       copies_(model.config().has_adapter()),
@@ -101,6 +103,11 @@ absl::Status StepRunner::Read(Piece& piece) const {
   });
   if (question.blocks.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(piece.reading, backend_.Read(question));
+  FoundSentences found = FindSentences(model_, piece);
+  piece.sentences = std::move(found.sentences);
+  if (found.texts.empty()) return absl::OkStatus();
+  const std::vector<float> scores = backend_.Rerank(found.texts);
+  for (size_t i = 0; i < scores.size(); ++i) piece.sentences[i].reranked = scores[i];
   return absl::OkStatus();
 }
 

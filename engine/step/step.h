@@ -43,9 +43,10 @@ class StepRunner {
   absl::Status ProjectWanted();
   // Fills HeadRow::pointed in a model with a pointer, HeadRow::copied in one with an adapter.
   void Point(Piece& piece) const;
-  // Fills Piece::reading where it is asked for.
+  // Fills Piece::reading and Piece::sentences where they are asked for.
   absl::Status Read(Piece& piece) const;
 
+  const model::Model& model_;
   const bool landmarks_;
   const int groups_;
   const model::Pointer* const pointer_;  // null without a pointer

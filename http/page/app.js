@@ -50,6 +50,7 @@ function fields() {
   };
   if (byId("seed").value) body.seed = byId("seed").valueAsNumber;
   if (byId("stop-text").value) body.stop = [byId("stop-text").value];
+  if (byId("quotes").value === "no") body.quotes = false;
   if (byId("mount-as").value) body.mount_as = byId("mount-as").value;
   return body;
 }

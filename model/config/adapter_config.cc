@@ -18,12 +18,13 @@ constexpr int kAdapterFormat = 1;
 constexpr size_t kDigestDigits = 64;  // of SHA-256 in hex
 constexpr char kShares[] = "score_shares";
 constexpr char kJudge[] = "judge";
-constexpr char kReader[] = "reader";
+constexpr char kReader[] = "reader", kReranker[] = "reranker";
 constexpr double kMaxShare = 100;
 constexpr int kMaxSpans = 20;
 constexpr int kMaxSentenceTokens = 256;
 constexpr int64_t kMaxUnits = 1024;
 constexpr int kMaxMoreBlocks = 64;
+constexpr int kMaxRerankerTokens = 512;
 constexpr double kMaxJudgeWeight = 1e6;
 
 void ReadBase(Fields& base, AdapterConfig& adapter) {
@@ -46,17 +47,15 @@ bool IsWeight(const json& value) {
   return value.is_number() && std::abs(value.get<double>()) <= kMaxJudgeWeight;
 }
 
-// A list of `before` numbers and one for each feature; empty if `value` is none.
-std::vector<double> Weights(const json& value, size_t before) {
-  if (!value.is_array() || value.size() != before + CandidateFeature::kCount ||
-      !std::ranges::all_of(value, IsWeight)) {
+// A list of so many numbers; empty if `value` is none.
+std::vector<double> Weights(const json& value, size_t count) {
+  if (!value.is_array() || value.size() != count || !std::ranges::all_of(value, IsWeight))
     return {};
-  }
   return value.get<std::vector<double>>();
 }
 
 // Judges of earlier releases, which chose among drafts, are not used.
-void ReadJudge(Fields& fields, JudgeConfig& judge) {
+void ReadJudge(Fields& fields, size_t features, JudgeConfig& judge) {
   if (fields.Find("drafts", false) != nullptr) {
     for (const char* key : {"draft_tokens", "span_drafts", "refusal", "linear", "hidden"})
       fields.Find(key, false);
@@ -68,20 +67,19 @@ void ReadJudge(Fields& fields, JudgeConfig& judge) {
     judge.refusal = refusal->get<std::string>();
   else if (refusal != nullptr)
     fields.Expected("refusal", "a text");
-  constexpr size_t kFeatures = CandidateFeature::kCount;
   if (const json* linear = fields.Find("linear", true)) {
-    judge.linear = Weights(*linear, 0);
-    if (judge.linear.empty()) fields.Expected("linear", absl::StrCat(kFeatures, " numbers"));
+    judge.linear = Weights(*linear, features);
+    if (judge.linear.empty()) fields.Expected("linear", absl::StrCat(features, " numbers"));
   }
   const json* hidden = fields.Find("hidden", true);
   if (hidden == nullptr) return;
   const std::string expected =
-      absl::StrCat("at most ", kMaxUnits, " lists of ", kFeatures + 2,
+      absl::StrCat("at most ", kMaxUnits, " lists of ", features + 2,
                    " numbers: a unit's weight, its bias and its weights of the features");
   if (!hidden->is_array() || std::ssize(*hidden) > kMaxUnits)
     return fields.Expected("hidden", expected);
   for (const json& unit : *hidden) {
-    const std::vector<double> weights = Weights(unit, 2);
+    const std::vector<double> weights = Weights(unit, features + 2);
     if (weights.empty()) return fields.Expected("hidden", expected);
     judge.hidden.push_back({weights[0], weights[1], {weights.begin() + 2, weights.end()}});
   }
@@ -100,11 +98,20 @@ void ReadReader(Fields& fields, ReaderConfig& reader) {
   fields.Integer("spans", 1, kMaxSpans, true, reader.spans);
 }
 
+void ReadReranker(Fields& fields, int layers, RerankerConfig& reranker) {
+  fields.Integer("layers", 1, layers, true, reranker.layers);
+  fields.Integer("rank", 1, kMaxSize, true, reranker.rank);
+  fields.Integer("context_tokens", 0, kMaxRerankerTokens, true, reranker.context_tokens);
+  fields.Integer("sentence_tokens", 1, kMaxRerankerTokens, true, reranker.sentence_tokens);
+  fields.Integer("question_tokens", 1, kMaxRerankerTokens, true, reranker.question_tokens);
+}
+
 }  // namespace
 
 std::string WithoutQueryKeys(const std::string& text) {
   auto root = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!root.is_object() || root.erase(kShares) + root.erase(kJudge) + root.erase(kReader) == 0)
+  if (!root.is_object() ||
+      root.erase(kShares) + root.erase(kJudge) + root.erase(kReader) + root.erase(kReranker) == 0)
     return text;
   return absl::StrCat(root.dump(2, ' ', /*ensure_ascii=*/true), "\n");
 }
@@ -140,8 +147,12 @@ absl::Status AddAdapter(const std::string& text, ModelConfig& config) {
   fields.Integer("min_chunk_tokens", 1, config.chunk_tokens, true, config.min_chunk_tokens);
   fields.Integer("segment_tokens", config.chunk_tokens, kMaxSize, true, adapter.segment_tokens);
   fields.Object(kShares, false, [&](Fields& shares) { ReadShares(shares, adapter); });
-  fields.Object(kJudge, false, [&](Fields& judge) { ReadJudge(judge, adapter.judge); });
   fields.Object(kReader, false, [&](Fields& reader) { ReadReader(reader, adapter.reader); });
+  fields.Object(kReranker, false,
+                [&](Fields& reranker) { ReadReranker(reranker, config.n_low, adapter.reranker); });
+  const size_t features =
+      adapter.reranker.exists() ? CandidateFeature::kCount : CandidateFeature::kWithoutReranker;
+  fields.Object(kJudge, false, [&](Fields& judge) { ReadJudge(judge, features, adapter.judge); });
   fields.ReportUnknown();
   if (adapter.judge.exists() && !adapter.reader.exists())
     problems.push_back(absl::StrCat(kReader, " is missing, which ", kJudge, " needs"));

@@ -16,6 +16,7 @@
 #include "model/config/judge_config.h"
 #include "model/config/pattern.h"
 #include "model/config/reader_config.h"
+#include "model/config/reranker_config.h"
 
 namespace recollect::model {
 
@@ -90,8 +91,9 @@ struct AdapterConfig {
   // The shares of the dense and of the sparse part in a score, by which queries are multiplied
   // (docs/decisions/0071-words-weigh-more.md); training has 1 and 1.
   double dense_share = 1, sparse_share = 1;
-  JudgeConfig judge;    // of possible answers; needs the reader
-  ReaderConfig reader;  // of blocks
+  JudgeConfig judge;        // of possible answers; needs the reader
+  ReaderConfig reader;      // of blocks
+  RerankerConfig reranker;  // of sentences
 };
 
 // The parts of one decoder layer.

@@ -24,7 +24,11 @@ struct CandidateFeature {
     kBlock,     // idf(the question's words in the block) / idf(question)
     kSpan,      // ln p of the sentence's best span
     kWords,     // how many different words the sentence has
-    kCount
+    // Where there is a reranker:
+    kReranked,      // its score of the sentence; 0 of the refusal
+    kBestReranked,  // its best score of a sentence
+    kCount,
+    kWithoutReranker = kReranked
   };
 };
 

@@ -13,6 +13,7 @@
 #include "model/model_files.h"
 #include "model/weights/adapter_weights.h"
 #include "model/weights/reader_weights.h"
+#include "model/weights/reranker_weights.h"
 #include "model/weights/tensor_file.h"
 #include "model/weights/weights.h"
 
@@ -25,12 +26,26 @@ absl::Status CheckBf16(DType dtype) {
       "this CPU has no bf16 products (AVX512-BF16 or AMX); use fp32");
 }
 
-// Reads the weights of the adapter's reader, if it has one.
-absl::Status AddReader(const Model& model, Weights& weights) {
-  if (!model.config().adapter.reader.exists()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const auto file, OpenReader(model.files(), model.config()));
-  return Annotate(ReadReader(*file, model.config(), model.dtype(), weights),
-                  model.files().reader_weights);
+// Reads the weights of the adapter's reader and reranker, if it has them.
+absl::Status AddReaders(const Model& model, const TensorFile& base, Weights& weights) {
+  const ModelConfig& config = model.config();
+  if (config.adapter.reader.exists()) {
+    ASSIGN_OR_RETURN(const auto file, OpenReader(model.files(), config));
+    RETURN_IF_ERROR(
+        Annotate(ReadReader(*file, config, model.dtype(), weights), model.files().reader_weights));
+  }
+  if (config.adapter.reranker.exists()) {
+    ASSIGN_OR_RETURN(const auto file, OpenReranker(model.files(), config));
+    RETURN_IF_ERROR(Annotate(ReadReranker(*file, base, config, model.dtype(), weights),
+                             model.files().reranker_weights));
+  }
+  return absl::OkStatus();
+}
+
+int64_t RowsOf(std::span<const Segment> segments) {
+  int64_t rows = 0;
+  for (const Segment& segment : segments) rows += segment.rows;
+  return rows;
 }
 
 // Adds `delta`, the rows of the reading segments packed in order, to their rows of y.
@@ -85,7 +100,7 @@ absl::StatusOr<std::unique_ptr<CpuModel>> CpuModel::Load(const std::string& path
   }
   auto weights = LoadWeights(*file, adapter.get(), model->config(), dtype);
   if (!weights.ok()) return Annotate(weights.status(), model->files().weights);
-  RETURN_IF_ERROR(AddReader(*model, *weights));
+  RETURN_IF_ERROR(AddReaders(*model, *file, *weights));
   model->weights_ = std::make_unique<const Weights>(*std::move(weights));
   return model;
 }
@@ -95,13 +110,13 @@ absl::StatusOr<std::unique_ptr<CpuModel>> CpuModel::LoadAdapter(const std::strin
   RECOLLECT_CHECK(dtype != DType::kQuantized);
   RETURN_IF_ERROR(CheckBf16(dtype));
   std::unique_ptr<CpuModel> model(new CpuModel);
-  RETURN_IF_ERROR(model->Read(path, dtype).status());
+  ASSIGN_OR_RETURN(const std::unique_ptr<TensorFile> base, model->Read(path, dtype));
   RECOLLECT_CHECK(model->config().has_adapter());
   ASSIGN_OR_RETURN(const auto file, OpenAdapter(model->files(), model->config()));
   auto weights = std::make_unique<Weights>();
   RETURN_IF_ERROR(Annotate(ReadAdapter(*file, model->config(), dtype, *weights),
                            model->files().adapter_weights));
-  RETURN_IF_ERROR(AddReader(*model, *weights));
+  RETURN_IF_ERROR(AddReaders(*model, *base, *weights));
   model->weights_ = std::move(weights);
   return model;
 }
@@ -130,24 +145,15 @@ void CpuModel::Embed(std::span<const int32_t> ids, float* h) const {
   }
 }
 
-void CpuModel::RunLayer(kernels::OpContext& ctx, int layer, std::span<const Segment> segments,
-                        float* h) const {
-  const LayerContext context = ContextOf(*this);
-  const LayerWeights& weights = weights_->layers[static_cast<size_t>(layer)];
-  const int64_t d = context.config.d;
-  int64_t rows = 0;
-  for (const Segment& segment : segments) {
-    RECOLLECT_CHECK(segment.rows >= 0 && segment.rows <= LayerState::kMaxAppend);
-    rows += segment.rows;
-  }
-  if (rows == 0) return;
-  if (ctx.has_team()) ExpectLayers(ctx, context, *weights_, layer, segments, rows);
-  kernels::Add(ctx, RunMixer(ctx, context, weights.mixer, segments, h), rows * d, h);
+void RunDecoderLayer(kernels::OpContext& ctx, const LayerContext& layer,
+                     const LayerWeights& weights, std::span<const Segment> segments, float* h) {
+  const int64_t d = layer.config.d, rows = RowsOf(segments);
+  kernels::Add(ctx, RunMixer(ctx, layer, weights.mixer, segments, h), rows * d, h);
   const float* ffn_input = h;
   if (weights.gca) {
-    if (const float* delta = RunGca(ctx, context, *weights.gca, segments, h)) {
+    if (const float* delta = RunGca(ctx, layer, *weights.gca, segments, h)) {
       float* sum = h;
-      if (context.config.gca_residual == GcaResidual::kBypass) {
+      if (layer.config.gca_residual == GcaResidual::kBypass) {
         // The memory reaches the residual stream through the FFN only.
         sum = ctx.Floats(kSum, rows * d);
         std::copy_n(h, rows * d, sum);
@@ -156,7 +162,18 @@ void CpuModel::RunLayer(kernels::OpContext& ctx, int layer, std::span<const Segm
       AddToReading(ctx, segments, d, delta, sum);
     }
   }
-  kernels::Add(ctx, RunFfn(ctx, context, weights.ffn, ffn_input, rows), rows * d, h);
+  kernels::Add(ctx, RunFfn(ctx, layer, weights.ffn, ffn_input, rows), rows * d, h);
+}
+
+void CpuModel::RunLayer(kernels::OpContext& ctx, int layer, std::span<const Segment> segments,
+                        float* h) const {
+  const LayerContext context = ContextOf(*this);
+  for (const Segment& segment : segments)
+    RECOLLECT_CHECK(segment.rows >= 0 && segment.rows <= LayerState::kMaxAppend);
+  const int64_t rows = RowsOf(segments);
+  if (rows == 0) return;
+  if (ctx.has_team()) ExpectLayers(ctx, context, *weights_, layer, segments, rows);
+  RunDecoderLayer(ctx, context, weights_->layers[static_cast<size_t>(layer)], segments, h);
 }
 
 Memory CpuModel::ProjectMemory(kernels::OpContext& ctx, std::span<const Bf16> states,

@@ -134,6 +134,11 @@ class CpuModel final : public Model {
   std::vector<TokenScores> ReadBlock(kernels::OpContext& ctx, const ReaderQuestion& question,
                                      const ReaderBlock& block) const;
 
+  // Returns the score that the reranker gives what RerankerTokens has made: the larger, the
+  // likelier the sentence answers the question; 0 is the score of no answer. REQUIRES: a reranker,
+  // and at least one token.
+  float Rerank(kernels::OpContext& ctx, std::span<const int32_t> tokens) const;
+
   // Writes logits[rows, vocab_size] of h[rows, d] after the last layer; in a model with a pointer,
   // kernels::MixPointed follows.
   void Logits(kernels::OpContext& ctx, const float* h, int64_t rows, float* logits) const;

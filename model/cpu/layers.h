@@ -14,6 +14,7 @@
 //   adapter_encoder.cc    the same of a memory adapter, and its queries
 //   adapter_pointer.cc    its pointer head
 //   adapter_reader.cc     its reader
+//   adapter_reranker.cc   its reranker
 //   retrieval_query.cc    residual at a landmark → query u (design 2.4)
 //   memory_projection.cc  chunk states E → memory K, V (design 2.3)
 //
@@ -120,6 +121,10 @@ void ReadGcaSoon(kernels::OpContext& ctx, const LayerContext& layer, const GcaWe
 // kDelta[rows, d] = FFN(RMS(x)).
 const float* RunFfn(kernels::OpContext& ctx, const LayerContext& layer, const FfnWeights& weights,
                     const float* x, int64_t rows);
+
+// Runs a decoder layer in place on h[rows, d], the rows of all segments: mixer, GCA, FFN.
+void RunDecoderLayer(kernels::OpContext& ctx, const LayerContext& layer,
+                     const LayerWeights& weights, std::span<const Segment> segments, float* h);
 
 // Where rows of an encoder stand: row 0 at position 0, the others from `second` on.
 struct EncoderRope {

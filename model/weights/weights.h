@@ -163,6 +163,13 @@ struct ReaderWeights {
   float nothing_bias = 0;
 };
 
+// The reranker of an adapter (docs/llama.md, "Reranker"). Norms are the base's.
+struct RerankerWeights {
+  std::vector<LayerWeights> layers;  // those of the base, changed
+  std::vector<float> head;           // [d]
+  float bias = 0;
+};
+
 // The weights of an adapter besides the layers' GCA (docs/llama.md, "Memory adapter"). Norms
 // use kAdapterNormEps.
 struct AdapterWeights {
@@ -182,6 +189,7 @@ struct AdapterWeights {
   float pointer_scale = 0, pointer_evidence = 0, pointer_gate_bias = 0;
   std::vector<float> pointer_gate_proj;  // [d]
   ReaderWeights reader;                  // empty without one
+  RerankerWeights reranker;              // likewise
 };
 
 struct Weights : WeightsOf<HostTensors> {

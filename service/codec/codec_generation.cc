@@ -138,6 +138,7 @@ v1::Candidates Encode(const engine::JudgedCandidates& judged) {
     one.set_text(candidate.text);
     one.set_block(candidate.block);
     one.set_logprob(candidate.logprob);
+    one.set_reranked(candidate.reranked);
     one.set_score(candidate.score);
   }
   for (const engine::Hit& block : judged.blocks) *result.add_blocks() = Encode(block);

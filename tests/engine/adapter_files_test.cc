@@ -118,7 +118,7 @@ TEST_F(AdapterFilesTest, DocumentsDoNotDependOnTheJudge) {
   EXPECT_THAT(problem("sentence_tokens", 300),
               says("judge.sentence_tokens is 300, expected 1 to 256"));
   EXPECT_THAT(problem("refusal", ""), says("judge.refusal is \"\", expected a text"));
-  EXPECT_THAT(problem("linear", {1, 2}), says("judge.linear is [1,2], expected 10 numbers"));
+  EXPECT_THAT(problem("linear", {1, 2}), says("judge.linear is [1,2], expected 12 numbers"));
   EXPECT_THAT(problem("hidden", {{1, 2}}), says("judge.hidden is [[1,2]], expected at most 1024"));
   EXPECT_THAT(problem("colour", "blue"), says("judge.colour is not a known key"));
 }
@@ -154,6 +154,39 @@ TEST_F(AdapterFilesTest, DocumentsDoNotDependOnTheReader) {
   WriteFile(directory_ + "/memory.json", root.dump(2) + "\n");
   EXPECT_THAT(Load(), says("reader is missing, which judge needs"));
   root.erase("judge");
+  WriteFile(directory_ + "/memory.json", root.dump(2) + "\n");
+  EXPECT_EQ(fingerprint(), with);
+}
+
+TEST_F(AdapterFilesTest, DocumentsDoNotDependOnTheReranker) {
+  const auto fingerprint = [&] { return model::CpuModel::Load(directory_).value()->fingerprint(); };
+  const std::string with = fingerprint();
+  nlohmann::ordered_json root =
+      nlohmann::ordered_json::parse(ReadFile(directory_ + "/memory.json"));
+  const nlohmann::ordered_json reranker = root["reranker"];
+  const auto change = [&](const char* key, const nlohmann::json& value) {
+    root["reranker"] = reranker;
+    root["reranker"][key] = value;
+    WriteFile(directory_ + "/memory.json", root.dump());
+    return Load();
+  };
+  const auto says = [](const char* text) {
+    return StatusIs(absl::StatusCode::kInvalidArgument, text);
+  };
+  EXPECT_THAT(change("layers", 3), says("reranker.layers is 3, expected 1 to 2"));
+  EXPECT_THAT(change("sentence_tokens", 0), says("reranker.sentence_tokens is 0, expected 1 to"));
+  EXPECT_THAT(change("colour", "blue"), says("reranker.colour is not a known key"));
+  EXPECT_THAT(change("rank", 5), says("is [4, 64], the config expects [5, 64]"));
+  EXPECT_THAT(change("rank", 4), IsOk());
+  std::filesystem::remove(directory_ + "/reranker.safetensors");
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kNotFound, "reranker.safetensors"));
+  root.erase("reranker");
+  WriteFile(directory_ + "/memory.json", root.dump(2) + "\n");
+  EXPECT_THAT(Load(), says("judge.linear is"));
+  root["judge"] = {{"sentence_tokens", 12},
+                   {"refusal", "No."},
+                   {"linear", std::vector<double>(10)},
+                   {"hidden", nlohmann::json::array()}};
   WriteFile(directory_ + "/memory.json", root.dump(2) + "\n");
   EXPECT_EQ(fingerprint(), with);
 }

@@ -1,6 +1,7 @@
 // Answers that quote: the sentence that the judge chooses is said, and nothing else of an answer
 // changes. The golden judge prefers long sentences of unlikely spans.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <future>
 #include <memory>
@@ -8,7 +9,9 @@
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "kernels/cpu/op_context.h"
 #include "model/judge.h"
+#include "model/reranker.h"
 #include "model/text/sentence.h"
 #include "model/text/tokenizer.h"
 #include "nlohmann/json.hpp"
@@ -150,11 +153,34 @@ TEST_P(AdapterTest, ScoresAreTheJudges) {
   for (size_t b = 0; b < blocks.size(); ++b) blocks[b].tokens = texts[b];
   std::vector<model::Candidate> candidates;
   for (const Candidate& one : told.candidates)
-    candidates.push_back({one.tokens, one.block, one.logprob});
+    candidates.push_back({one.tokens, one.block, one.logprob, one.reranked});
   const std::vector<double> scores = model->judge()->Scores(
       *model->tokenizer()->Encode(Question(0)), blocks, told.nothing, candidates);
   for (size_t k = 0; k < scores.size(); ++k)
     EXPECT_DOUBLE_EQ(told.candidates[k].score, scores[k]) << k;
+}
+
+// With what stands before it in the document, by the words of the question.
+TEST_P(AdapterTest, SentencesAreReranked) {
+  const auto model = AdapterModelForTest();
+  const auto engine = MakeWithDocument();
+  const std::string text = TextOfDocument(*engine);
+  int reranked = 0;
+  for (int i = 0; i < 4; ++i) {
+    const Generated answer = Generate(*engine, AskBy(Question(i), true));
+    if (answer.candidates.empty()) continue;
+    for (const Candidate& one : answer.candidates.front().candidates) {
+      const size_t at = one.block >= 0 ? text.find(one.text) : std::string::npos;
+      if (at == std::string::npos) continue;
+      kernels::OpContext ctx;
+      const float score = model->Rerank(
+          ctx, model::RerankerTokens(*model->tokenizer(), model->config().adapter.reranker,
+                                     {text.substr(0, at), one.text}, Question(i)));
+      // The document's own spaces and ends of lines are in front of it there.
+      reranked += std::abs(one.reranked - score) < 0.01F ? 1 : 0;
+    }
+  }
+  EXPECT_GE(reranked, 4);
 }
 
 TEST_P(AdapterTest, AQuoteIsAnAnswerLikeAnyOther) {

@@ -37,7 +37,8 @@ TEST(JudgeTest, ScoresAreThoseOfTheOracle) {
       blocks.push_back({texts[i], one["blocks"][i][1], one["blocks"][i][2]});
     std::vector<Candidate> candidates;
     for (const json& candidate : one["candidates"])
-      candidates.push_back({candidate[0].get<std::vector<int32_t>>(), candidate[1], candidate[2]});
+      candidates.push_back(
+          {candidate[0].get<std::vector<int32_t>>(), candidate[1], candidate[2], candidate[3]});
     const std::vector<double> scores = judge.Scores(one["question"].get<std::vector<int32_t>>(),
                                                     blocks, one["nothing"], candidates);
     ASSERT_EQ(scores.size(), one["scores"].size());

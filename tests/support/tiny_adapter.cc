@@ -14,7 +14,8 @@ void WriteTinyAdapter(const std::string& directory) {
   fs::create_directories(directory);
   fs::copy(golden / "base", directory,
            fs::copy_options::recursive | fs::copy_options::overwrite_existing);
-  for (const char* name : {"memory.json", "memory.safetensors", "reader.safetensors"}) {
+  for (const char* name :
+       {"memory.json", "memory.safetensors", "reader.safetensors", "reranker.safetensors"}) {
     fs::copy_file(golden / name, fs::path(directory) / name, fs::copy_options::overwrite_existing);
   }
 }

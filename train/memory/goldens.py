@@ -36,7 +36,7 @@ BASE = {
 MEMORY = {"n_low": 2, "gca_layers": [2, 3], "d_r": 16, "d_pointer": 8, "n_ret": 3, "encoder_layers": 2, "encoder_ffn": 48,
           "segment_tokens": 128, "score_shares": {"dense": 0.7, "sparse": 1.4},
           # It prefers long sentences of unlikely spans.
-          "judge": {"sentence_tokens": 12, "refusal": "No.", "linear": 8 * [0.0] + [-1.0, 0.5], "hidden": [12 * [0.125]]}}
+          "judge": {"sentence_tokens": 12, "refusal": "No.", "linear": 8 * [0.0] + [-1.0, 0.5, 0.2, 0.0], "hidden": [14 * [0.125]]}}
 CHAT_TEMPLATE = (
     "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou are a helpful AI "
     "assistant named SmolLM, trained by Hugging Face<|im_end|>\n' }}{% endif %}{{ '<|im_start|>' + message['role'] + '\n' + "

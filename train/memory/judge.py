@@ -24,7 +24,9 @@ from data.idf import word_text
 from .export import write_config
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-FEATURES = ("refuses", "first", "nothing", "best", "weight", "document", "asked", "block", "span", "words")
+FEATURES = ("refuses", "first", "nothing", "best", "weight", "document", "asked", "block", "span", "words",
+            "reranked", "best_reranked")
+WITHOUT_RERANKER = len(FEATURES) - 2
 SENTENCE_TOKENS, REFUSAL = 80, "The documents do not say."
 LEAST_LOGPROB = -15.0
 UNITS, PARTS = 8, 3       # hidden units of each part; the judge is the mean of the parts, which begin from other numbers
@@ -64,19 +66,20 @@ def share(part, whole):
 
 def features(words, question, blocks, nothing, candidates):
     """[candidates, FEATURES] of one question: its token ids; blocks: (token ids, weight, document); nothing: ln p that there is no answer;
-    candidates: (token ids, block or -1 of the refusal, ln p)."""
+    candidates: (token ids, block or -1 of the refusal, ln p, score of the reranker)."""
     asked = words.distinct(words(question))
     overlap = lambda tokens: share(words.sum(asked & words.distinct(words(tokens))), words.sum(asked))  # noqa: E731
     at_least = lambda logprob: max(logprob, LEAST_LOGPROB)  # noqa: E731
-    best = max(at_least(logprob) for _, block, logprob in candidates if block >= 0)
+    best = max(at_least(logprob) for _, block, logprob, _ in candidates if block >= 0)
+    best_reranked = max(reranked for _, block, _, reranked in candidates if block >= 0)
     rows = []
-    for tokens, at, logprob in candidates:
+    for tokens, at, logprob, reranked in candidates:
         if at < 0:
-            rows.append([1, logprob, at_least(nothing), best, sum(weight for _, weight, _ in blocks), 0, 0, 0, 0, 0])
+            rows.append([1, logprob, at_least(nothing), best, sum(weight for _, weight, _ in blocks), 0, 0, 0, 0, 0, 0, best_reranked])
             continue
         block, weight, document = blocks[at]
         rows.append([0, 0, at_least(nothing), best, weight, sum(w for _, w, of in blocks if of == document), overlap(tokens), overlap(block),
-                     at_least(logprob), len(words.distinct(words(tokens)))])
+                     at_least(logprob), len(words.distinct(words(tokens))), reranked, best_reranked])
     return np.array(rows, dtype=np.float64)
 
 
@@ -97,7 +100,7 @@ class Questions:
             for block in row["blocks"]:
                 blocks.setdefault(block["text"], encode(block["text"]))
             read = [(blocks[block["text"]], block["weight"], block["document"]) for block in row["blocks"]]
-            candidates = [(one["tokens"], one["block"], one["logprob"]) for one in row["candidates"]]
+            candidates = [(one["tokens"], one["block"], one["logprob"], one["reranked"]) for one in row["candidates"]]
             x.append(features(words, encode(row["q"]), read, row["nothing"], candidates))
         self.at = np.cumsum([0] + [len(one) for one in x])
         self.x = np.concatenate(x)
@@ -189,6 +192,9 @@ def train(arguments):
     judge["linear"][FEATURES.index("refuses")] -= price
     with open(os.path.join(arguments.memory, "memory.json")) as file:
         config = json.load(file)
+    if "reranker" not in config:
+        judge["linear"] = judge["linear"][:WITHOUT_RERANKER]
+        judge["hidden"] = [unit[:WITHOUT_RERANKER + 2] for unit in judge["hidden"]]
     write_config(arguments.memory, {**config, "judge": judge})
 
 
@@ -205,7 +211,8 @@ def golden(path):
     cases = []
     for _ in range(40):
         blocks = [(some(3, 12), round(draw.random(), 3), draw.randrange(2)) for _ in range(draw.randint(1, 4))]
-        candidates = [(some(1, 9), draw.randrange(len(blocks)), logprob()) for _ in range(draw.randint(1, 5))] + [([5, 20, 21, 22, 23, 3], -1, logprob())]
+        candidates = [(some(1, 9), draw.randrange(len(blocks)), logprob(), round(draw.gauss(0, 3), 3)) for _ in range(draw.randint(1, 5))]
+        candidates.append(([5, 20, 21, 22, 23, 3], -1, logprob(), 0))
         question, nothing = some(0, 6), logprob()
         case = {"question": question, "blocks": blocks, "nothing": nothing, "candidates": candidates,
                 "scores": scores(judge, features(words, question, blocks, nothing, candidates)).tolist()}

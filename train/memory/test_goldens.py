@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "train"))
 
 from families.llama import LlamaModel  # noqa: E402
-from memory import goldens, judge, reader  # noqa: E402
+from memory import goldens, judge, reader, reranker  # noqa: E402
 from memory.export import load, save  # noqa: E402
 from memory.oracle import choose  # noqa: E402
 from memory.words import block_lengths, number_words, word_of  # noqa: E402
@@ -48,6 +48,13 @@ def test_judge_golden():
 def test_reader_golden():
     made = reader.golden_case(GOLDEN, reader.open_reader(GOLDEN, 64, 8, 63))
     same(made, load_file(GOLDEN / "reader_case.safetensors"), "reader_case")
+
+
+def test_reranker_golden():
+    oracle = goldens.open_models(GOLDEN)
+    texts, made = reranker.golden_case(reranker.open_reranker(GOLDEN, oracle.base), json.loads((GOLDEN / "case.json").read_text()))
+    assert [list(one) for one in texts] == json.loads((GOLDEN / "reranker_case.json").read_text())
+    same(made, load_file(GOLDEN / "reranker_case.safetensors"), "reranker_case")
 
 
 class MadeUpQuestions:

@@ -9,16 +9,18 @@ import json
 import lzma
 import os
 import pathlib
+import random
 import shutil
 import sys
 import tempfile
+from unittest import mock
 
 import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "train"), str(ROOT / "bench" / "questions")]
 
-from memory import data, goldens, keys, reader, train, train_reader  # noqa: E402
+from memory import data, goldens, keys, reader, reranker, train, train_reader, train_reranker  # noqa: E402
 from memory.base import Base  # noqa: E402
 from memory.export import load  # noqa: E402
 from memory.oracle import SHARES_IN_TRAINING  # noqa: E402
@@ -91,6 +93,28 @@ def test_the_reader_learns_where_answers_stand():
         trained = reader.open_reader(out, 64, 8, 63)
         fresh, every = reader.Reader(trained.config, 64, 8, 63).eval(), lessons.every_block(lessons.training)
         assert lessons.loss(trained, lessons.training, every) < 0.7 * lessons.loss(fresh, lessons.training, every)
+        the_reranker_learns_which_sentences_answer(out, lessons, option["--base"], folder)
+
+
+def the_reranker_learns_which_sentences_answer(out, lessons, base_file, folder):
+    base, config = Base.load(base_file), {**reranker.GOLDEN_CONFIG, "layers": 1}
+    asked = ["--base", base_file, "--memory", out, "--features", os.path.join(folder, "features.pt"),
+             "--sentences", os.path.join(folder, "sentences.jsonl"), "--steps", "60", "--rate", "1e-2"]
+    with mock.patch.object(train_reranker, "CONFIG", config), mock.patch.object(train_reranker, "BATCH", 4):
+        train_reranker.train(train_reranker.arguments(asked))
+    rows = train_reranker.sentences(train_reranker.arguments(asked), base)
+    assert len(rows) == len(lessons.training) and any(one[2] for row in rows for one in row["sentences"])
+    for row in rows:
+        assert all(sentence == sentence.strip() for _, sentence, _ in row["sentences"])
+    loss = lambda model: train_reranker.loss_of(model, rows, random.Random(1)).item()  # noqa: E731
+    assert loss(reranker.open_reranker(out, base)) < 0.8 * loss(reranker.Reranker(config, base).eval())
+
+
+def test_sentences_end_where_they_should():
+    text = "He came. \"Who?\" she asked.\nNobody knew it. The end"
+    assert train_reranker.sentence_around(text, text.index("she"), text.index("asked")) == ('He came. "Who?" ', "she asked.")
+    assert train_reranker.sentence_around(text, text.index("Nobody") - 1, text.index("knew"))[1] == "Nobody knew it."
+    assert train_reranker.sentence_around(text, text.index("end"), len(text))[1] == "The end"
 
 
 @with_setting

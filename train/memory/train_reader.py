@@ -17,17 +17,17 @@ import zlib
 
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 from .base import Base
 from .data import COMPLETE, HELD_OUT, PLAIN, Library, Maker, read_papers
 from .export import load
+from .fit import fit
 from .judge import Words
 from .oracle import SHARES_IN_TRAINING, Oracle, choose
 from .reader import Reader, marks_of, more_blocks, save, spans
 
 CONFIG = {"width": 128, "heads": 2, "layers": 2, "ffn": 256, "question_tokens": 48, "more_blocks": 16, "span_tokens": 16, "spans": 8}
-RATE, DECAY, CLIP, BATCH, WARMUP = 1e-3, 0.02, 1.0, 32, 100
+RATE, DECAY, BATCH, WARMUP = 1e-3, 0.02, 32, 100
 MORE_BLOCKS = 4            # of a question in a step, drawn from those of the config
 UNANSWERED = 0.5           # weight of a question for which no block has the answer
 GROUP, PROMPTS = 130, 64   # documents that are asked about beside each other; prompts that run side by side
@@ -236,29 +236,20 @@ def train(args):
     reader = Reader(CONFIG, base.d, config["d_pointer"], config["chunk_tokens"])
     print(f"{len(lessons.training)} questions, {len(lessons.choosing)} for choosing, {sum(p.numel() for p in reader.parameters())} parameters",
           flush=True)
-    optimizer = torch.optim.AdamW(reader.parameters(), lr=args.rate, weight_decay=DECAY)
-    rng, began, step, mean = random.Random(args.seed), time.time(), 0, None
-    done = lambda: step / args.steps if args.steps else (time.time() - began) / (60 * args.minutes)  # noqa: E731
-    while done() < 1:
+    rng = random.Random(args.seed)
+
+    def one_pass():
         order = rng.sample(lessons.training, len(lessons.training))
-        for at in range(0, len(order) - BATCH + 1, BATCH):
-            left = 1 - done()
-            if left <= 0:
-                break
-            for group in optimizer.param_groups:
-                group["lr"] = args.rate * min(1, (step + 1) / WARMUP) * left ** 0.8
-            with torch.autocast("cpu", torch.bfloat16):
-                part = order[at:at + BATCH]
-                loss = lessons.loss(reader, part, lessons.some_blocks(part, rng))
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(reader.parameters(), CLIP)
-            optimizer.step()
-            mean = loss.item() if mean is None else 0.98 * mean + 0.02 * loss.item()
-            step += 1
-            if step % 100 == 0:
-                print(f"step {step}, {time.time() - began:.0f} s: loss {mean:.3f}", flush=True)
+        yield from (order[at:at + BATCH] for at in range(0, len(order) - BATCH + 1, BATCH))
+
+    def loss_of(part):
+        with torch.autocast("cpu", torch.bfloat16):
+            return lessons.loss(reader, part, lessons.some_blocks(part, rng))
+
+    def after_pass(step):
         print(f"step {step}: {lessons.right(reader, lessons.choosing[::4]):.3f} of each fourth for choosing", flush=True)
+
+    fit(reader, one_pass, loss_of, args, decay=DECAY, warmup=WARMUP, after_pass=after_pass)
     print(f"{lessons.right(reader, lessons.choosing):.3f} of {len(lessons.choosing)} for choosing", flush=True)
     save(reader, args.out or args.memory, config)
 

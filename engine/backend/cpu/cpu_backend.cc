@@ -160,6 +160,15 @@ absl::StatusOr<model::Reading> CpuBackend::Read(const model::ReaderQuestion& que
   return model::MakeReading(model_->config().adapter.reader, scores);
 }
 
+std::vector<float> CpuBackend::Rerank(std::span<const std::vector<int32_t>> texts) {
+  std::vector<float> scores(texts.size());
+  threads_->pool.ParallelFor(std::ssize(scores), [&](int64_t i, int worker) {
+    const auto at = static_cast<size_t>(i);
+    scores[at] = model_->Rerank(threads_->context(worker), texts[at]);
+  });
+  return scores;
+}
+
 absl::Status CpuBackend::RunHead(std::span<PieceRows* const> pieces) {
   struct Item {
     PieceRows* piece;

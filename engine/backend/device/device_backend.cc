@@ -271,6 +271,10 @@ absl::StatusOr<model::Reading> DeviceBackend::Read(const model::ReaderQuestion& 
   return adapter_->Read(question);
 }
 
+std::vector<float> DeviceBackend::Rerank(std::span<const std::vector<int32_t>> texts) {
+  return adapter_->Rerank(texts);
+}
+
 absl::Status DeviceBackend::RunHead(std::span<PieceRows* const> pieces) {
   const int64_t d = model_->config().d;
   HeadBatch choosing, consuming;

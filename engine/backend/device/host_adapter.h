@@ -1,6 +1,6 @@
 // The parts of a memory adapter that the backend of a device leaves to the CPU: the encoder of
-// blocks and queries, the projection of memory K, V, the pointer head and the reader. The base's
-// layers and GCA run on the device, between which and here rows are copied.
+// blocks and queries, the projection of memory K, V, the pointer head, the reader and the reranker.
+// The base's layers and GCA run on the device, between which and here rows are copied.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,9 @@ class HostAdapter {
   // Fills in the query, of whose piece these are the rows and tokens up to the one that asks.
   absl::Status RecallQuery(const float* rows, std::span<const int32_t> tokens,
                            const QueryRow& query);
-  // Backend's function of this name.
+  // Backend's functions of these names.
   model::Reading Read(const model::ReaderQuestion& question);
+  std::vector<float> Rerank(std::span<const std::vector<int32_t>> texts);
   // CpuModel's functions of these names.
   absl::StatusOr<ProjectedMemory> ProjectMemory(const store::ChunkRecord& record);
   ProjectedMemory ProjectForReader(const store::ChunkRecord& record);

@@ -1,0 +1,167 @@
+"""The reranker of a memory: the base's lower layers with changes of low rank, which read a sentence of a document and a question and say
+how likely the sentence answers it (model/reranker.h). This is its oracle; train_reranker.py trains it.
+
+    PYTHONPATH=train python -m memory.reranker --golden tests/golden/memory
+
+writes a random reranker and what it says of some pieces of the golden document.
+
+Letters: B sequences, T positions, d width of the base, r rank of the changes.
+"""
+
+import argparse
+import json
+import os
+import random
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file
+from torch import nn
+
+from .base import norm, rotate
+from .export import save_tensors, write_config
+from .model import EPS
+
+CHANGED = {"in_proj": "qkv", "out_proj": "o"}  # matrices of the engine's layers, and those of the base that they are made of
+BEFORE_SENTENCE, BEFORE_QUESTION, END = "\n>", "\nQuestion:", "\nAnswered:"
+GOLDEN_CONFIG = {"layers": 2, "rank": 4, "context_tokens": 6, "sentence_tokens": 30, "question_tokens": 20}
+GOLDEN_SENTENCES = 12
+
+
+def reranker_tokens(base, config, before, sentence, question):
+    """Ids of a sentence, the text before it and a question, as model/reranker.h has them."""
+    last = lambda ids, most: ids[max(0, len(ids) - most):]  # noqa: E731
+    return (last(base.encode(before), config["context_tokens"]) + base.encode(BEFORE_SENTENCE)
+            + base.encode(" " + sentence)[:config["sentence_tokens"]] + base.encode(BEFORE_QUESTION)
+            + last(base.encode(" " + question), config["question_tokens"]) + base.encode(END))
+
+
+class Reranker(nn.Module):
+    """Only the changes are parameters; the base's tensors are borrowed."""
+
+    def __init__(self, config, base):
+        super().__init__()
+        self.config, self.base = config, base
+        self.fused = {}
+        self.down, self.up = nn.ParameterDict(), nn.ParameterDict()
+        for layer in range(config["layers"]):
+            for name, parts in CHANGED.items():
+                at, matrix = f"{layer}_{name}", torch.cat([base.layers[layer][part] for part in parts])
+                n, k = matrix.shape
+                self.fused[at] = matrix
+                self.down[at] = nn.Parameter(torch.randn(config["rank"], k) / k ** 0.5)
+                self.up[at] = nn.Parameter(torch.zeros(n, config["rank"]))
+        self.head = nn.Linear(base.d, 1)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def product(self, layer, name, x):
+        """W x + up down x."""
+        at = f"{layer}_{name}"
+        return F.linear(x, self.fused[at]) + F.linear(F.linear(x, self.down[at].to(x.dtype)), self.up[at].to(x.dtype))
+
+    def attention(self, layer, h, turns):
+        base = self.base
+        sizes = [len(base.layers[layer][part]) for part in "qkv"]
+        x = self.product(layer, "in_proj", norm(h, base.layers[layer]["attn_norm"], base.eps))
+        q, k, v = (part.unflatten(-1, (-1, base.head_dim)).transpose(1, 2) for part in x.split(sizes, -1))
+        k, v = (part.repeat_interleave(q.shape[1] // k.shape[1], 1) for part in (rotate(k, turns), v))
+        y = F.scaled_dot_product_attention(rotate(q, turns), k, v, is_causal=True)
+        return self.product(layer, "out_proj", y.transpose(1, 2).flatten(2))
+
+    def forward(self, ids, last):
+        """Scores [B] of sequences ids [B, T] that end at the positions last [B]."""
+        base = self.base
+        h, turns = base.embed[ids], base.turns(ids.shape[1])
+        for layer in range(self.config["layers"]):
+            h = h + self.attention(layer, h, turns)
+            h = base.ffn_block(h, base.layers[layer], base.eps)
+        row = h[torch.arange(len(ids)), last].float()
+        return self.head(row * torch.rsqrt(row.square().mean(-1, keepdim=True) + EPS))[:, 0]
+
+    def scores(self, sequences):
+        """Scores of lists of ids."""
+        ids = nn.utils.rnn.pad_sequence([torch.tensor(one) for one in sequences], batch_first=True)
+        return self(ids, torch.tensor([len(one) - 1 for one in sequences]))
+
+
+def file_rows(base, layer, up, back=False):
+    """Rows of the change of in_proj in the order of the base's file, which in a GGUF file has pairs of RoPE side by side; or `back`."""
+    if not base.file.endswith(".gguf"):
+        return up
+    parts = up.split([len(base.layers[layer][part]) for part in "qkv"])
+    shape = (-1, base.head_dim // 2, 2, up.shape[-1]) if back else (-1, 2, base.head_dim // 2, up.shape[-1])
+    paired = [part.reshape(shape).transpose(1, 2).reshape(part.shape) for part in parts[:2]]
+    return torch.cat([*paired, parts[2]])
+
+
+def tensors_of(reranker):
+    tensors = {"head.weight": reranker.head.weight, "head.bias": reranker.head.bias}
+    for layer in range(reranker.config["layers"]):
+        for name in CHANGED:
+            up = reranker.up[f"{layer}_{name}"].detach()
+            at = f"layers.{layer}.mixer.{name}.weight."
+            tensors[at + "down"] = reranker.down[f"{layer}_{name}"]
+            tensors[at + "up"] = file_rows(reranker.base, layer, up) if name == "in_proj" else up
+    return tensors
+
+
+def save(reranker, folder, config):
+    """reranker.safetensors, in bf16, and the key "reranker" of memory.json."""
+    save_tensors(tensors_of(reranker), os.path.join(folder, "reranker.safetensors"))
+    write_config(folder, {**config, "reranker": reranker.config})
+
+
+def open_reranker(folder, base):
+    with open(os.path.join(folder, "memory.json")) as file:
+        reranker = Reranker(json.load(file)["reranker"], base)
+    tensors = {name: x.float() for name, x in load_file(os.path.join(folder, "reranker.safetensors")).items()}
+    state = {"head.weight": tensors["head.weight"], "head.bias": tensors["head.bias"]}
+    for layer in range(reranker.config["layers"]):
+        for name in CHANGED:
+            up = tensors[f"layers.{layer}.mixer.{name}.weight.up"]
+            state[f"down.{layer}_{name}"] = tensors[f"layers.{layer}.mixer.{name}.weight.down"]
+            state[f"up.{layer}_{name}"] = file_rows(base, layer, up, back=True) if name == "in_proj" else up
+    reranker.load_state_dict(state)
+    return reranker.eval()
+
+
+@torch.no_grad()
+def golden_case(reranker, case):
+    """What a reranker says of some pieces of the golden document. -> (texts, tensors)."""
+    base, rng = reranker.base, random.Random(5)
+    def draw():
+        at = rng.randrange(40, len(case["text"]) - 130)
+        sentence = " ".join(case["text"][at:at + rng.randint(20, 130)].split())
+        return case["text"][at - 40:at], sentence, rng.choice(["Who came?", case["question"]])
+    texts = [draw() for _ in range(GOLDEN_SENTENCES)]
+    tokens = [reranker_tokens(base, reranker.config, *one) for one in texts]
+    return texts, {"tokens": torch.tensor(sum(tokens, [])).int(), "lengths": torch.tensor([len(one) for one in tokens]).int(),
+                   "scores": torch.cat([reranker.scores([one]) for one in tokens])}
+
+
+def golden(folder):
+    from .goldens import open_models, write_tensors
+    base = open_models(folder).base
+    with open(os.path.join(folder, "memory.json")) as file:
+        config = json.load(file)
+    with open(os.path.join(folder, "case.json"), encoding="utf-8") as file:
+        case = json.load(file)
+    torch.manual_seed(11)
+    reranker = Reranker(GOLDEN_CONFIG, base)
+    for table in (reranker.up, reranker.down):
+        for one in table.values():
+            nn.init.normal_(one, std=0.2)
+    nn.init.normal_(reranker.head.weight, std=0.5)
+    save(reranker, folder, config)
+    texts, tensors = golden_case(open_reranker(folder, base), case)
+    write_tensors(folder, "reranker_case.safetensors", tensors)
+    with open(os.path.join(folder, "reranker_case.json"), "w", encoding="utf-8") as file:
+        json.dump(texts, file, ensure_ascii=False, indent=1)
+        file.write("\n")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--golden", metavar="DIR", required=True)
+    golden(parser.parse_args().golden)

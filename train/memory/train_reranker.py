@@ -1,0 +1,160 @@
+"""Trains the reranker of a memory (reranker.py) on sentences that the reader finds for the questions of papers.
+
+    PYTHONPATH=train python -m memory.train_reranker --base BASE.gguf --memory models/smollm2-memory --features train/runs/reader.pt \\
+        --sentences train/runs/sentences.jsonl --minutes 60
+
+`--features` are those of train_reader.py. It asks the reader about all questions for training, which takes ten minutes on two CPU cores and
+is kept in `--sentences`, and trains for `--minutes`; it writes reranker.safetensors and the key "reranker" of memory.json. The judge
+(judge.py) has to be trained afterwards.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import time
+
+import torch
+
+from .base import Base
+from .fit import fit
+from .reader import open_reader, spans
+from .reranker import Reranker, open_reranker, reranker_tokens, save
+from .train_reader import BATCH as READ_TOGETHER
+from .train_reader import Lessons
+
+CONFIG = {"layers": 12, "rank": 48, "context_tokens": 16, "sentence_tokens": 40, "question_tokens": 64}
+RATE, DECAY, WARMUP, KEPT_EACH = 1e-3, 0.01, 50, 250
+BATCH, WRONG = 16, 3   # questions of a step, and wrong sentences of each beside a right one
+UNANSWERED = 0.5       # weight of a question without a right sentence
+BEFORE = 120           # characters before a sentence that are kept
+ENDS = re.compile(r"[.!?][\"”’)]*(?=\s|$)|\n")  # of a sentence
+
+
+def sentence_around(text, begin, end):
+    """(the text before, the sentence) around the characters [begin, end) of a text."""
+    while begin < end - 1 and text[begin].isspace():
+        begin += 1
+    ends = [match.end() for match in ENDS.finditer(text)]
+    first = max((at for at in ends if at <= begin), default=0)
+    last = min((at for at in ends if at > begin and at >= end), default=len(text))
+    while first < begin and text[first].isspace():
+        first += 1
+    return text[max(0, first - BEFORE):first], text[first:last].strip()
+
+
+class Finder:
+    """Sentences around spans of blocks, which may go on in the blocks beside them."""
+
+    def __init__(self, lessons):
+        self.lessons, self.texts, self.kept = lessons, lessons.texts, {}
+
+    def text(self, block):
+        made = self.lessons.made
+        if not 0 <= block < len(made["tokens"]):
+            return ""
+        if block not in self.kept:
+            self.kept[block] = "".join(self.texts[token] for token in made["tokens"][block][made["valid"][block]].tolist())
+        return self.kept[block]
+
+    def around(self, i, k, first, last):
+        """The sentence around a span of the k-th block of question i."""
+        block, tokens = int(self.lessons.made["chosen"][i, k]), self.lessons.block_tokens(i, k)
+        before = self.text(block - 1)
+        begin = len(before) + sum(len(self.texts[token]) for token in tokens[:first])
+        end = begin + sum(len(self.texts[token]) for token in tokens[first:last + 1])
+        return sentence_around(before + self.text(block) + self.text(block + 1), begin, end)
+
+
+@torch.no_grad()
+def find_sentences(lessons, reader):
+    """A row for each question: it, and [before, sentence, whether it has the answer], those of the likeliest spans first."""
+    finder, start = Finder(lessons), time.time()
+    for at in range(0, len(lessons.training), READ_TOGETHER):
+        part = lessons.training[at:at + READ_TOGETHER]
+        with torch.autocast("cpu", torch.bfloat16):
+            block, valid, *others = lessons.batch(reader, part, lessons.every_block(part))
+            read = reader(block, valid, *others)
+        for i, begins, ends, there in zip(part, *read, valid):
+            answer, found = lessons.made["answers"][i], {}
+            places = [place[1:] for place in spans(begins.float(), ends.float(), there, reader.config)] + lessons.gold[i][:2]
+            for place in places:
+                before, sentence = finder.around(i, *place)
+                found.setdefault(sentence, [before, sentence, bool(answer) and answer.lower() in sentence.lower()])
+            yield {"q": lessons.made["questions"][i], "sentences": list(found.values())}
+        if at % (100 * READ_TOGETHER) == 0:
+            print(f"{at} of {len(lessons.training)} questions: {time.time() - start:.0f} s", flush=True)
+
+
+def sentences(args, base):
+    """The rows of find_sentences, from their file or into it."""
+    if not os.path.exists(args.sentences):
+        lessons = Lessons(torch.load(args.features, mmap=True), base)
+        S, width = lessons.made["tokens"].shape[1], lessons.made["states"].shape[-1]
+        with open(args.sentences + ".tmp", "w", encoding="utf-8") as file:
+            for row in find_sentences(lessons, open_reader(args.memory, base.d, width - base.d, S)):
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        os.replace(args.sentences + ".tmp", args.sentences)
+    with open(args.sentences, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def choose(row, rng):
+    """One right sentence of a question, if there is one, and some wrong ones."""
+    right, wrong = ([one for one in row["sentences"] if one[2] == wanted] for wanted in (True, False))
+    return ([rng.choice(right)] if right else []) + rng.sample(wrong, min(len(wrong), WRONG))
+
+
+def loss_of(reranker, rows, rng):
+    """Of each question: -ln of the right sentence's part of the softmax over its sentences and "none", whose score is 0."""
+    chosen = [choose(row, rng) for row in rows]
+    tokens = [reranker_tokens(reranker.base, reranker.config, before, sentence, row["q"])
+              for row, some in zip(rows, chosen) for before, sentence, _ in some]
+    total, scores = 0, reranker.scores(tokens).split([len(some) for some in chosen])
+    for own, some in zip(scores, chosen):
+        log_p = torch.cat([own.float(), own.new_zeros(1)]).log_softmax(0)
+        total = total - (log_p[0] if some[0][2] else UNANSWERED * log_p[-1])
+    return total / len(rows)
+
+
+def train(args):
+    base = Base.load(args.base)
+    rows = [row for row in sentences(args, base) if row["sentences"]]
+    base.to("cpu", torch.bfloat16)
+    with open(os.path.join(args.memory, "memory.json")) as file:
+        config = json.load(file)
+    torch.manual_seed(args.seed)
+    reranker = open_reranker(args.init, base).train() if args.init else Reranker(CONFIG, base)
+    print(f"{len(rows)} questions, {sum(p.numel() for p in reranker.parameters())} parameters", flush=True)
+    rng = random.Random(args.seed)
+
+    def one_pass():
+        rng.shuffle(rows)
+        yield from (rows[at:at + BATCH] for at in range(0, len(rows) - BATCH + 1, BATCH))
+
+    def keep(step):
+        if step % KEPT_EACH == 0:
+            save(reranker, args.out or args.memory, config)
+
+    fit(reranker, one_pass, lambda part: loss_of(reranker, part, rng), args, decay=DECAY, warmup=WARMUP, after_step=keep)
+    save(reranker, args.out or args.memory, config)
+
+
+def arguments(words=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--base", required=True, help="GGUF file")
+    parser.add_argument("--memory", required=True, help="directory of the memory, with its reader")
+    parser.add_argument("--out", help="where the reranker goes, if not into --memory")
+    parser.add_argument("--init", help="directory of a reranker to go on from")
+    parser.add_argument("--features", required=True, help="file of train_reader.py")
+    parser.add_argument("--sentences", required=True, help="file that keeps what the reader finds")
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--steps", type=int, help="instead of --minutes")
+    parser.add_argument("--rate", type=float, default=RATE)
+    parser.add_argument("--seed", type=int, default=1)
+    return parser.parse_args(words)
+
+
+if __name__ == "__main__":
+    train(arguments())

@@ -11,25 +11,42 @@ namespace {
 
 constexpr kernels::ScratchName kRows;
 
+// A text's rows of one layer.
+void AddSegments(LayerState& state, int64_t rows, std::vector<Segment>& segments) {
+  for (int64_t row = 0; row < rows; row += LayerState::kMaxAppend)
+    segments.push_back({&state, std::min(rows - row, LayerState::kMaxAppend)});
+}
+
 }  // namespace
 
-float CpuModel::Rerank(kernels::OpContext& ctx, std::span<const int32_t> tokens) const {
+std::vector<float> CpuModel::Rerank(kernels::OpContext& ctx,
+                                    std::span<const std::vector<int32_t>> texts) const {
   const RerankerWeights& weights = weights_->adapter.reranker;
   const LayerContext context = ContextOf(*this);
-  const int64_t d = config().d, rows = std::ssize(tokens);
-  float* h = ctx.Floats(kRows, rows * d);
+  const int64_t d = config().d;
+  std::vector<int32_t> tokens;
+  for (const std::vector<int32_t>& text : texts)
+    tokens.insert(tokens.end(), text.begin(), text.end());
+  float* const h = ctx.Floats(kRows, std::ssize(tokens) * d);
   Embed(tokens, h);
-  LocalState state = LocalState::Create(config(), config().local,
-                                        static_cast<int>(weights.layers.size()), cache_dtype());
+  const auto layers = static_cast<int>(weights.layers.size());
+  std::vector<LocalState> states(
+      texts.size(), LocalState::Create(config(), config().local, layers, cache_dtype()));
   for (size_t layer = 0; layer < weights.layers.size(); ++layer) {
-    for (int64_t row = 0; row < rows; row += LayerState::kMaxAppend) {
-      const Segment segment{&state.layers[layer], std::min(rows - row, LayerState::kMaxAppend)};
-      RunDecoderLayer(ctx, context, weights.layers[layer], {&segment, 1}, h + row * d);
-    }
+    std::vector<Segment> segments;
+    for (size_t i = 0; i < texts.size(); ++i)
+      AddSegments(states[i].layers[layer], std::ssize(texts[i]), segments);
+    RunDecoderLayer(ctx, context, weights.layers[layer], segments, h);
   }
-  float* const last = h + (rows - 1) * d;
-  kernels::RmsNorm(ctx, last, nullptr, kAdapterNormEps, 1, d, last);
-  return Dot(weights.head.data(), last, d) + weights.bias;
+  std::vector<float> scores;
+  float* end = h;
+  for (const std::vector<int32_t>& text : texts) {
+    end += std::ssize(text) * d;
+    float* const last = end - d;
+    kernels::RmsNorm(ctx, last, nullptr, kAdapterNormEps, 1, d, last);
+    scores.push_back(Dot(weights.head.data(), last, d) + weights.bias);
+  }
+  return scores;
 }
 
 }  // namespace recollect::model

@@ -134,10 +134,12 @@ class CpuModel final : public Model {
   std::vector<TokenScores> ReadBlock(kernels::OpContext& ctx, const ReaderQuestion& question,
                                      const ReaderBlock& block) const;
 
-  // Returns the score that the reranker gives what RerankerTokens has made: the larger, the
-  // likelier the sentence answers the question; 0 is the score of no answer. REQUIRES: a reranker,
-  // and at least one token.
-  float Rerank(kernels::OpContext& ctx, std::span<const int32_t> tokens) const;
+  // Returns the score that the reranker gives each of these texts, which RerankerTokens has made:
+  // the larger, the likelier the sentence answers the question; 0 is the score of no answer. A
+  // score does not depend on the other texts. REQUIRES: a reranker, and texts of at least one
+  // token.
+  std::vector<float> Rerank(kernels::OpContext& ctx,
+                            std::span<const std::vector<int32_t>> texts) const;
 
   // Writes logits[rows, vocab_size] of h[rows, d] after the last layer; in a model with a pointer,
   // kernels::MixPointed follows.

@@ -173,9 +173,10 @@ TEST_P(AdapterTest, SentencesAreReranked) {
       const size_t at = one.block >= 0 ? text.find(one.text) : std::string::npos;
       if (at == std::string::npos) continue;
       kernels::OpContext ctx;
-      const float score = model->Rerank(
-          ctx, model::RerankerTokens(*model->tokenizer(), model->config().adapter.reranker,
-                                     {text.substr(0, at), one.text}, Question(i)));
+      const std::vector<int32_t> read =
+          model::RerankerTokens(*model->tokenizer(), model->config().adapter.reranker,
+                                {text.substr(0, at), one.text}, Question(i));
+      const float score = model->Rerank(ctx, {&read, 1}).front();
       // The document's own spaces and ends of lines are in front of it there.
       reranked += std::abs(one.reranked - score) < 0.01F ? 1 : 0;
     }

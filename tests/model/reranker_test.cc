@@ -35,9 +35,7 @@ class RerankerTest : public ::testing::Test {
   }
   std::vector<float> Scores(const CpuModel& model) const {
     kernels::OpContext ctx;
-    std::vector<float> scores;
-    for (const std::vector<int32_t>& text : texts_) scores.push_back(model.Rerank(ctx, text));
-    return scores;
+    return model.Rerank(ctx, texts_);
   }
 
   const std::string directory_ = ::testing::TempDir() + "/reranker";
@@ -68,6 +66,15 @@ TEST_F(RerankerTest, ScoresAsTheOracleDoes) {
   EXPECT_GT(most - least, 0.5F);
   EXPECT_GT(std::ranges::max(texts_, {}, &std::vector<int32_t>::size).size(),
             LayerState::kMaxAppend);
+}
+
+TEST_F(RerankerTest, ScoresDoNotDependOnOtherTexts) {
+  const auto model = CpuModel::Load(directory_).value();
+  kernels::OpContext ctx;
+  std::vector<float> alone;
+  for (const std::vector<int32_t>& text : texts_)
+    alone.push_back(model->Rerank(ctx, {&text, 1}).front());
+  EXPECT_THAT(Scores(*model), ElementsAreArray(alone));
 }
 
 // As a device's backend loads it.

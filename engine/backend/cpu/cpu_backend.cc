@@ -162,9 +162,13 @@ absl::StatusOr<model::Reading> CpuBackend::Read(const model::ReaderQuestion& que
 
 std::vector<float> CpuBackend::Rerank(std::span<const std::vector<int32_t>> texts) {
   std::vector<float> scores(texts.size());
-  threads_->pool.ParallelFor(std::ssize(scores), [&](int64_t i, int worker) {
-    const auto at = static_cast<size_t>(i);
-    scores[at] = model_->Rerank(threads_->context(worker), texts[at]);
+  const auto threads = static_cast<size_t>(threads_->pool.threads());
+  const size_t share = (texts.size() + threads - 1) / threads;  // reads the weights once
+  const auto shares = static_cast<int64_t>((texts.size() + share - 1) / share);
+  threads_->pool.ParallelFor(shares, [&](int64_t i, int worker) {
+    const size_t begin = static_cast<size_t>(i) * share;
+    const auto some = texts.subspan(begin, std::min(share, texts.size() - begin));
+    std::ranges::copy(model_->Rerank(threads_->context(worker), some), &scores[begin]);
   });
   return scores;
 }

@@ -64,12 +64,6 @@ model::Reading HostAdapter::Read(const model::ReaderQuestion& question) {
   return model::MakeReading(model_->config().adapter.reader, scores);
 }
 
-std::vector<float> HostAdapter::Rerank(std::span<const std::vector<int32_t>> texts) {
-  std::vector<float> scores;
-  for (const std::vector<int32_t>& text : texts) scores.push_back(model_->Rerank(ctx_, text));
-  return scores;
-}
-
 absl::StatusOr<std::vector<float>> HostAdapter::PointerQuery(const float* row) {
   ASSIGN_OR_RETURN(const std::vector<float> h, Download(row, 1));
   std::vector<float> query(static_cast<size_t>(model_->config().adapter.d_pointer));

@@ -34,7 +34,9 @@ class HostAdapter {
                            const QueryRow& query);
   // Backend's functions of these names.
   model::Reading Read(const model::ReaderQuestion& question);
-  std::vector<float> Rerank(std::span<const std::vector<int32_t>> texts);
+  std::vector<float> Rerank(std::span<const std::vector<int32_t>> texts) {
+    return model_->Rerank(ctx_, texts);
+  }
   // CpuModel's functions of these names.
   absl::StatusOr<ProjectedMemory> ProjectMemory(const store::ChunkRecord& record);
   ProjectedMemory ProjectForReader(const store::ChunkRecord& record);

@@ -124,7 +124,8 @@ absl::StatusOr<LoadedModel> LoadModelOn(const std::shared_ptr<kernels::Device>& 
   const bool landmarks = loaded.model->config().landmarks();
   if (!runs.ok() && !landmarks) return absl::FailedPreconditionError(runs.message());
   if (runs.ok()) {
-    ASSIGN_OR_RETURN(loaded.backend, DeviceBackend::Create(device, *loaded.model, adapter));
+    ASSIGN_OR_RETURN(loaded.backend,
+                     DeviceBackend::Create(device, *loaded.model, adapter, threads));
     LogInfo("layers{} on {}", landmarks ? " and landmark keys" : "", device->name());
   } else {
     ASSIGN_OR_RETURN(loaded, LoadHere(directory, dtype, threads, chat_template));

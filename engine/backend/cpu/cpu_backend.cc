@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/backend/cpu/adapter_readers.h"
 #include "engine/backend/cpu/cpu_landmarks.h"
 #include "engine/backend/cpu/cpu_memory_encoder.h"
 #include "engine/backend/cpu/cpu_rows.h"
@@ -152,25 +153,11 @@ absl::Status CpuBackend::RunGroup(std::span<PieceRows* const> pieces, int group)
 }
 
 absl::StatusOr<model::Reading> CpuBackend::Read(const model::ReaderQuestion& question) {
-  std::vector<std::vector<model::TokenScores>> scores(question.blocks.size());
-  threads_->pool.ParallelFor(std::ssize(scores), [&](int64_t i, int worker) {
-    const auto at = static_cast<size_t>(i);
-    scores[at] = model_->ReadBlock(threads_->context(worker), question, question.blocks[at]);
-  });
-  return model::MakeReading(model_->config().adapter.reader, scores);
+  return ReadOn(*threads_, *model_, question);
 }
 
 std::vector<float> CpuBackend::Rerank(std::span<const std::vector<int32_t>> texts) {
-  std::vector<float> scores(texts.size());
-  const auto threads = static_cast<size_t>(threads_->pool.threads());
-  const size_t share = (texts.size() + threads - 1) / threads;  // reads the weights once
-  const auto shares = static_cast<int64_t>((texts.size() + share - 1) / share);
-  threads_->pool.ParallelFor(shares, [&](int64_t i, int worker) {
-    const size_t begin = static_cast<size_t>(i) * share;
-    const auto some = texts.subspan(begin, std::min(share, texts.size() - begin));
-    std::ranges::copy(model_->Rerank(threads_->context(worker), some), &scores[begin]);
-  });
-  return scores;
+  return RerankOn(*threads_, *model_, texts);
 }
 
 absl::Status CpuBackend::RunHead(std::span<PieceRows* const> pieces) {

@@ -86,12 +86,12 @@ std::vector<DeviceCopy> CopiesOf(std::span<PieceRows* const> pieces, int64_t d, 
 
 absl::StatusOr<std::shared_ptr<Backend>> DeviceBackend::Create(
     std::shared_ptr<kernels::Device> device, const model::Model& model,
-    std::shared_ptr<const model::CpuModel> adapter) {
+    std::shared_ptr<const model::CpuModel> adapter, int threads) {
   RECOLLECT_CHECK(model.config().has_adapter() == (adapter != nullptr));
   ASSIGN_OR_RETURN(std::unique_ptr<model::DeviceModel> loaded,
                    model::DeviceModel::Load(*device, model));
   std::shared_ptr<HostAdapter> host;
-  if (adapter != nullptr) host = std::make_shared<HostAdapter>(device, std::move(adapter));
+  if (adapter != nullptr) host = std::make_shared<HostAdapter>(device, std::move(adapter), threads);
   return std::shared_ptr<Backend>(
       new DeviceBackend(std::move(device), std::move(loaded), std::move(host)));
 }

@@ -27,9 +27,10 @@ class DeviceBackend final : public Backend {
   // Loads the weights from the files that `model` was loaded from. INVALID_ARGUMENT: a model that
   // no device runs (names why). RESOURCE_EXHAUSTED, UNAVAILABLE: the device. `adapter`: the same
   // model on the CPU, if it has an adapter (host_adapter.h); CpuModel::LoadAdapter is enough.
+  // `threads`: those of its reader and reranker, 0: one for each core.
   static absl::StatusOr<std::shared_ptr<Backend>> Create(
       std::shared_ptr<kernels::Device> device, const model::Model& model,
-      std::shared_ptr<const model::CpuModel> adapter = nullptr);
+      std::shared_ptr<const model::CpuModel> adapter = nullptr, int threads = 0);
 
   std::string name() const override { return device_->name(); }
   absl::Status health() const override { return device_->health(); }

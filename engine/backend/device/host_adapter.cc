@@ -57,13 +57,6 @@ ProjectedMemory HostAdapter::ProjectForReader(const store::ChunkRecord& record) 
   return {.view = {}, .reader_rows = owner->reader_rows.data(), .owner = owner};
 }
 
-model::Reading HostAdapter::Read(const model::ReaderQuestion& question) {
-  std::vector<std::vector<model::TokenScores>> scores;
-  for (const model::ReaderBlock& block : question.blocks)
-    scores.push_back(model_->ReadBlock(ctx_, question, block));
-  return model::MakeReading(model_->config().adapter.reader, scores);
-}
-
 absl::StatusOr<std::vector<float>> HostAdapter::PointerQuery(const float* row) {
   ASSIGN_OR_RETURN(const std::vector<float> h, Download(row, 1));
   std::vector<float> query(static_cast<size_t>(model_->config().adapter.d_pointer));

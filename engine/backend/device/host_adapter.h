@@ -12,6 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/backend/backend.h"
+#include "engine/backend/cpu/adapter_readers.h"
+#include "engine/backend/cpu/compute_threads.h"
 #include "kernels/cpu/op_context.h"
 #include "kernels/device/device.h"
 #include "model/chunk.h"
@@ -22,9 +24,11 @@ namespace recollect::engine {
 // Used by one thread at a time. Rows [d] are in the device's memory. Statuses are the device's.
 class HostAdapter {
  public:
-  // `model`: CpuModel::LoadAdapter, or a whole one.
-  HostAdapter(std::shared_ptr<kernels::Device> device, std::shared_ptr<const model::CpuModel> model)
-      : device_(std::move(device)), model_(std::move(model)) {}
+  // `model`: CpuModel::LoadAdapter, or a whole one. `threads`: of the reader and the reranker, 0:
+  // one for each core.
+  HostAdapter(std::shared_ptr<kernels::Device> device, std::shared_ptr<const model::CpuModel> model,
+              int threads)
+      : device_(std::move(device)), model_(std::move(model)), threads_(threads) {}
 
   // Returns `count` rows in RAM.
   absl::StatusOr<std::vector<float>> Download(const float* rows, int64_t count) const;
@@ -33,9 +37,11 @@ class HostAdapter {
   absl::Status RecallQuery(const float* rows, std::span<const int32_t> tokens,
                            const QueryRow& query);
   // Backend's functions of these names.
-  model::Reading Read(const model::ReaderQuestion& question);
+  model::Reading Read(const model::ReaderQuestion& question) {
+    return ReadOn(threads_, *model_, question);
+  }
   std::vector<float> Rerank(std::span<const std::vector<int32_t>> texts) {
-    return model_->Rerank(ctx_, texts);
+    return RerankOn(threads_, *model_, texts);
   }
   // CpuModel's functions of these names.
   absl::StatusOr<ProjectedMemory> ProjectMemory(const store::ChunkRecord& record);
@@ -52,6 +58,7 @@ class HostAdapter {
  private:
   const std::shared_ptr<kernels::Device> device_;
   const std::shared_ptr<const model::CpuModel> model_;
+  ComputeThreads threads_;
   kernels::OpContext ctx_;
 };
 

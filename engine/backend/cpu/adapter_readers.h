@@ -1,0 +1,23 @@
+// The reader and the reranker of a memory adapter on compute threads, also for the backend of a
+// device, which leaves both to the CPU.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/backend/cpu/compute_threads.h"
+#include "model/cpu/cpu_model.h"
+#include "model/reading.h"
+
+namespace recollect::engine {
+
+// Backend::Read, a block a thread.
+model::Reading ReadOn(ComputeThreads& threads, const model::CpuModel& model,
+                      const model::ReaderQuestion& question);
+
+// Backend::Rerank. The texts of one thread read the weights together.
+std::vector<float> RerankOn(ComputeThreads& threads, const model::CpuModel& model,
+                            std::span<const std::vector<int32_t>> texts);
+
+}  // namespace recollect::engine

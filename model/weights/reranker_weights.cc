@@ -38,52 +38,51 @@ absl::StatusOr<std::vector<float>> ReadChanged(const TensorFile& file, const Ten
   return matrix;
 }
 
-// Lists the tensors of the base's layers for AddLayer. Without files it lists those of the reranker
-// instead; with them it reads the changed layers.
+// Lists the changes, and reads the base's layers with them, as AddLayer names their tensors.
 class ChangedLayers {
  public:
-  ChangedLayers(int64_t rank, WeightsReader& list) : rank_(rank), list_(list) {}
-  ChangedLayers(const TensorFile& file, const TensorFile& base, WeightsReader& list)
-      : file_(&file), base_(&base), list_(list) {}
+  // `base` may be null where `list` reads no file.
+  ChangedLayers(WeightsReader& list, const TensorFile* base, int64_t rank)
+      : list_(list), base_(base), rank_(rank) {}
 
-  void Vector(const std::string& name, std::vector<int64_t> shape, std::vector<float>& out) {
+  void Vector(const std::string& name, const std::vector<int64_t>& shape, std::vector<float>& out) {
     MadeVector(
         shape.front(), [&](const TensorFile& base) { return ReadFinite(base, name); }, out);
   }
   template <typename Make>
   void MadeVector(int64_t count, const Make& make, std::vector<float>& out) {
-    if (base_ != nullptr)
-      list_.MadeVector(
-          count, [&](const TensorFile&) { return make(*base_); }, out);
+    list_.MadeVector(
+        count, [&](const TensorFile&) { return make(*base_); }, out);
   }
-  void Matrix(const std::string& name, std::vector<int64_t> shape, kernels::PackedMatrix& out) {
+  void Matrix(const std::string& name, const std::vector<int64_t>& shape,
+              kernels::PackedMatrix& out) {
     const int64_t n = shape[0], k = shape[1];
-    if (base_ != nullptr) {
-      const auto make = [&](const TensorFile&) { return ReadChanged(*file_, *base_, name, k); };
-      return list_.MadeMatrix(make, n, k, out);
+    if (IsChanged(name)) {
+      list_.Elsewhere(name + kDown, {rank_, k});
+      list_.Elsewhere(name + kUp, {n, rank_});
     }
-    if (!IsChanged(name)) return;
-    list_.Elsewhere(name + kDown, {rank_, k});
-    list_.Elsewhere(name + kUp, {n, rank_});
+    const auto make = [&](const TensorFile& file) { return ReadChanged(file, *base_, name, k); };
+    list_.MadeMatrix(make, n, k, out);
   }
   void MixerInput(const std::string& name, const ModelConfig& config, const MixerConfig& mixer,
                   kernels::PackedMatrix& out) {
     Matrix(name, {MixerInputRows(config, mixer), config.d}, out);
   }
-  void Elsewhere(const std::string&, std::vector<int64_t>) {}
+  static void Elsewhere(const std::string& /*name*/, const std::vector<int64_t>& /*shape*/) {}
 
  private:
-  const int64_t rank_ = 0;
-  const TensorFile* const file_ = nullptr;
-  const TensorFile* const base_ = nullptr;
   WeightsReader& list_;
+  const TensorFile* const base_;
+  const int64_t rank_;
 };
 
-void AddReranker(ChangedLayers layers, WeightsReader& list, const ModelConfig& config,
+void AddReranker(WeightsReader& list, const TensorFile* base, const ModelConfig& config,
                  RerankerWeights& weights) {
-  weights.layers.resize(static_cast<size_t>(config.adapter.reranker.layers));
-  for (size_t layer = 0; layer < weights.layers.size(); ++layer)
-    AddLayer(layers, config, static_cast<int>(layer), weights.layers[layer]);
+  const RerankerConfig& reranker = config.adapter.reranker;
+  ChangedLayers layers(list, base, reranker.rank);
+  weights.layers.resize(static_cast<size_t>(reranker.layers));
+  for (int layer = 0; layer < reranker.layers; ++layer)
+    AddLayer(layers, config, layer, weights.layers[static_cast<size_t>(layer)]);
   list.Vector("head.weight", {1, config.d}, weights.head);
   list.Number("head.bias", weights.bias);
 }
@@ -93,7 +92,7 @@ void AddReranker(ChangedLayers layers, WeightsReader& list, const ModelConfig& c
 std::vector<TensorSpec> RerankerTensors(const ModelConfig& config) {
   WeightsReader list;
   RerankerWeights none;
-  AddReranker({config.adapter.reranker.rank, list}, list, config, none);
+  AddReranker(list, nullptr, config, none);
   return list.specs();
 }
 
@@ -106,7 +105,7 @@ absl::Status ReadReranker(const TensorFile& file, const TensorFile& base, const 
     weights.bytes += embedding.bytes();
   }
   WeightsReader list(file, dtype);
-  AddReranker({file, base, list}, list, config, weights.adapter.reranker);
+  AddReranker(list, &base, config, weights.adapter.reranker);
   weights.bytes += list.bytes();
   return list.status();
 }

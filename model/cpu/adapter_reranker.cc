@@ -27,16 +27,19 @@ std::vector<float> CpuModel::Rerank(kernels::OpContext& ctx,
   std::vector<int32_t> tokens;
   for (const std::vector<int32_t>& text : texts)
     tokens.insert(tokens.end(), text.begin(), text.end());
-  float* const h = ctx.Floats(kRows, std::ssize(tokens) * d);
+  const int64_t rows = std::ssize(tokens);
+  float* const h = ctx.Floats(kRows, rows * d);
   Embed(tokens, h);
-  const auto layers = static_cast<int>(weights.layers.size());
+  const auto layers = static_cast<int>(weights.mixers.size());
   std::vector<LocalState> states(
       texts.size(), LocalState::Create(config(), config().local, layers, cache_dtype()));
-  for (size_t layer = 0; layer < weights.layers.size(); ++layer) {
+  for (size_t layer = 0; layer < weights.mixers.size(); ++layer) {
     std::vector<Segment> segments;
     for (size_t i = 0; i < texts.size(); ++i)
       AddSegments(states[i].layers[layer], std::ssize(texts[i]), segments);
-    RunDecoderLayer(ctx, context, weights.layers[layer], segments, h);
+    const auto add = [&](const float* delta) { kernels::Add(ctx, delta, rows * d, h); };
+    add(RunMixer(ctx, context, weights.mixers[layer], segments, h));
+    add(RunFfn(ctx, context, weights_->layers[layer].ffn, h, rows));
   }
   std::vector<float> scores;
   float* end = h;

@@ -42,12 +42,6 @@ absl::Status AddReaders(const Model& model, const TensorFile& base, Weights& wei
   return absl::OkStatus();
 }
 
-int64_t RowsOf(std::span<const Segment> segments) {
-  int64_t rows = 0;
-  for (const Segment& segment : segments) rows += segment.rows;
-  return rows;
-}
-
 // Adds `delta`, the rows of the reading segments packed in order, to their rows of y.
 void AddToReading(kernels::OpContext& ctx, std::span<const Segment> segments, int64_t width,
                   const float* delta, float* y) {
@@ -145,15 +139,24 @@ void CpuModel::Embed(std::span<const int32_t> ids, float* h) const {
   }
 }
 
-void RunDecoderLayer(kernels::OpContext& ctx, const LayerContext& layer,
-                     const LayerWeights& weights, std::span<const Segment> segments, float* h) {
-  const int64_t d = layer.config.d, rows = RowsOf(segments);
-  kernels::Add(ctx, RunMixer(ctx, layer, weights.mixer, segments, h), rows * d, h);
+void CpuModel::RunLayer(kernels::OpContext& ctx, int layer, std::span<const Segment> segments,
+                        float* h) const {
+  const LayerContext context = ContextOf(*this);
+  const LayerWeights& weights = weights_->layers[static_cast<size_t>(layer)];
+  const int64_t d = context.config.d;
+  int64_t rows = 0;
+  for (const Segment& segment : segments) {
+    RECOLLECT_CHECK(segment.rows >= 0 && segment.rows <= LayerState::kMaxAppend);
+    rows += segment.rows;
+  }
+  if (rows == 0) return;
+  if (ctx.has_team()) ExpectLayers(ctx, context, *weights_, layer, segments, rows);
+  kernels::Add(ctx, RunMixer(ctx, context, weights.mixer, segments, h), rows * d, h);
   const float* ffn_input = h;
   if (weights.gca) {
-    if (const float* delta = RunGca(ctx, layer, *weights.gca, segments, h)) {
+    if (const float* delta = RunGca(ctx, context, *weights.gca, segments, h)) {
       float* sum = h;
-      if (layer.config.gca_residual == GcaResidual::kBypass) {
+      if (context.config.gca_residual == GcaResidual::kBypass) {
         // The memory reaches the residual stream through the FFN only.
         sum = ctx.Floats(kSum, rows * d);
         std::copy_n(h, rows * d, sum);
@@ -162,18 +165,7 @@ void RunDecoderLayer(kernels::OpContext& ctx, const LayerContext& layer,
       AddToReading(ctx, segments, d, delta, sum);
     }
   }
-  kernels::Add(ctx, RunFfn(ctx, layer, weights.ffn, ffn_input, rows), rows * d, h);
-}
-
-void CpuModel::RunLayer(kernels::OpContext& ctx, int layer, std::span<const Segment> segments,
-                        float* h) const {
-  const LayerContext context = ContextOf(*this);
-  for (const Segment& segment : segments)
-    RECOLLECT_CHECK(segment.rows >= 0 && segment.rows <= LayerState::kMaxAppend);
-  const int64_t rows = RowsOf(segments);
-  if (rows == 0) return;
-  if (ctx.has_team()) ExpectLayers(ctx, context, *weights_, layer, segments, rows);
-  RunDecoderLayer(ctx, context, weights_->layers[static_cast<size_t>(layer)], segments, h);
+  kernels::Add(ctx, RunFfn(ctx, context, weights.ffn, ffn_input, rows), rows * d, h);
 }
 
 Memory CpuModel::ProjectMemory(kernels::OpContext& ctx, std::span<const Bf16> states,

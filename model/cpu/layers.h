@@ -122,10 +122,6 @@ void ReadGcaSoon(kernels::OpContext& ctx, const LayerContext& layer, const GcaWe
 const float* RunFfn(kernels::OpContext& ctx, const LayerContext& layer, const FfnWeights& weights,
                     const float* x, int64_t rows);
 
-// Runs a decoder layer in place on h[rows, d], the rows of all segments: mixer, GCA, FFN.
-void RunDecoderLayer(kernels::OpContext& ctx, const LayerContext& layer,
-                     const LayerWeights& weights, std::span<const Segment> segments, float* h);
-
 // Where rows of an encoder stand: row 0 at position 0, the others from `second` on.
 struct EncoderRope {
   kernels::RopePairs pairs = kernels::RopePairs::kHalves;

@@ -1,11 +1,9 @@
 #include "model/weights/reranker_weights.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <string>
-#include <utility>
 
-#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "model/weights/weights_list.h"
 #include "model/weights/weights_reader.h"
@@ -13,19 +11,12 @@
 namespace recollect::model {
 namespace {
 
-// The matrices that are changed: those of attention. Behind "layers.N.".
-constexpr const char* kChanged[] = {"mixer.in_proj.weight", "mixer.out_proj.weight"};
 constexpr char kDown[] = ".down", kUp[] = ".up";
-
-bool IsChanged(const std::string& name) {
-  return std::ranges::any_of(kChanged, [&](const char* end) { return absl::EndsWith(name, end); });
-}
 
 // W + up · down of a matrix [n, k], for up [n, rank] and down [rank, k].
 absl::StatusOr<std::vector<float>> ReadChanged(const TensorFile& file, const TensorFile& base,
                                                const std::string& name, int64_t k) {
   ASSIGN_OR_RETURN(std::vector<float> matrix, ReadFinite(base, name));
-  if (!IsChanged(name)) return matrix;
   ASSIGN_OR_RETURN(const std::vector<float> down, ReadFinite(file, name + kDown));
   ASSIGN_OR_RETURN(const std::vector<float> up, ReadFinite(file, name + kUp));
   const auto width = static_cast<size_t>(k);
@@ -38,11 +29,11 @@ absl::StatusOr<std::vector<float>> ReadChanged(const TensorFile& file, const Ten
   return matrix;
 }
 
-// Lists the changes, and reads the base's layers with them, as AddLayer names their tensors.
-class ChangedLayers {
+// Lists the changes, and reads the base's mixers with them, as AddMixer names their tensors.
+class ChangedMixers {
  public:
   // `base` may be null where `list` reads no file.
-  ChangedLayers(WeightsReader& list, const TensorFile* base, int64_t rank)
+  ChangedMixers(WeightsReader& list, const TensorFile* base, int64_t rank)
       : list_(list), base_(base), rank_(rank) {}
 
   void Vector(const std::string& name, const std::vector<int64_t>& shape, std::vector<float>& out) {
@@ -57,10 +48,8 @@ class ChangedLayers {
   void Matrix(const std::string& name, const std::vector<int64_t>& shape,
               kernels::PackedMatrix& out) {
     const int64_t n = shape[0], k = shape[1];
-    if (IsChanged(name)) {
-      list_.Elsewhere(name + kDown, {rank_, k});
-      list_.Elsewhere(name + kUp, {n, rank_});
-    }
+    list_.Elsewhere(name + kDown, {rank_, k});
+    list_.Elsewhere(name + kUp, {n, rank_});
     const auto make = [&](const TensorFile& file) { return ReadChanged(file, *base_, name, k); };
     list_.MadeMatrix(make, n, k, out);
   }
@@ -76,15 +65,29 @@ class ChangedLayers {
   const int64_t rank_;
 };
 
+std::string Prefix(int layer) { return absl::StrCat("layers.", layer, "."); }
+
 void AddReranker(WeightsReader& list, const TensorFile* base, const ModelConfig& config,
                  RerankerWeights& weights) {
   const RerankerConfig& reranker = config.adapter.reranker;
-  ChangedLayers layers(list, base, reranker.rank);
-  weights.layers.resize(static_cast<size_t>(reranker.layers));
-  for (int layer = 0; layer < reranker.layers; ++layer)
-    AddLayer(layers, config, layer, weights.layers[static_cast<size_t>(layer)]);
+  ChangedMixers mixers(list, base, reranker.rank);
+  weights.mixers.resize(static_cast<size_t>(reranker.layers));
+  for (int layer = 0; layer < reranker.layers; ++layer) {
+    AddMixer(mixers, config, config.parts(layer), Prefix(layer),
+             weights.mixers[static_cast<size_t>(layer)]);
+  }
   list.Vector("head.weight", {1, config.d}, weights.head);
   list.Number("head.bias", weights.bias);
+}
+
+// What the reranker has in common with the base.
+void AddShared(WeightsReader& base, const ModelConfig& config, Weights& weights) {
+  base.Rows("embed.weight", {config.vocab_size, config.d}, weights.embed);
+  for (int layer = 0; layer < config.adapter.reranker.layers; ++layer) {
+    FfnWeights& ffn = weights.layers[static_cast<size_t>(layer)].ffn;
+    base.Vector(Prefix(layer) + "ffn_norm.weight", {config.d}, ffn.norm);
+    AddFfnProducts(base, Prefix(layer), config.parts(layer).ffn, config.d, config.ffn, ffn);
+  }
 }
 
 }  // namespace
@@ -98,16 +101,12 @@ std::vector<TensorSpec> RerankerTensors(const ModelConfig& config) {
 
 absl::Status ReadReranker(const TensorFile& file, const TensorFile& base, const ModelConfig& config,
                           DType dtype, Weights& weights) {
-  if (weights.embed.bytes() == 0) {
-    WeightsReader embedding(base, dtype);
-    embedding.Rows("embed.weight", {config.vocab_size, config.d}, weights.embed);
-    RETURN_IF_ERROR(embedding.status());
-    weights.bytes += embedding.bytes();
-  }
-  WeightsReader list(file, dtype);
+  WeightsReader list(file, dtype), shared(base, dtype);
   AddReranker(list, &base, config, weights.adapter.reranker);
-  weights.bytes += list.bytes();
-  return list.status();
+  if (weights.embed.bytes() == 0) AddShared(shared, config, weights);
+  weights.bytes += list.bytes() + shared.bytes();
+  RETURN_IF_ERROR(list.status());
+  return shared.status();
 }
 
 }  // namespace recollect::model

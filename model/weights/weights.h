@@ -163,9 +163,9 @@ struct ReaderWeights {
   float nothing_bias = 0;
 };
 
-// The reranker of an adapter (docs/llama.md, "Reranker"). Norms are the base's.
+// The reranker of an adapter (docs/llama.md, "Reranker"). Its embedding and FFNs are the base's.
 struct RerankerWeights {
-  std::vector<LayerWeights> layers;  // those of the base, changed
+  std::vector<MixerWeights> mixers;  // those of the base's lowest layers, changed
   std::vector<float> head;           // [d]
   float bias = 0;
 };

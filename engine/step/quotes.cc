@@ -58,13 +58,12 @@ class Sentences {
  private:
   // A long sentence begins with a later clause, but not behind the place that matters.
   Sentence Fitting(std::string_view text, const model::TextRange& range, size_t place) const {
-    const std::string_view sentence = text.substr(range.begin, range.end - range.begin);
     Sentence fitting;
-    for (const size_t begin : model::ClauseBegins(sentence)) {
-      if (range.begin + begin > place) break;
-      auto tokens = tokenizer_.Encode(model::InOneLine(Utf8(sentence.substr(begin))));
+    for (const size_t begin : model::ClauseBegins(text, range, place)) {
+      auto tokens =
+          tokenizer_.Encode(model::InOneLine(Utf8(text.substr(begin, range.end - begin))));
       if (!tokens.ok() || tokens->empty()) break;
-      fitting = {*std::move(tokens), Utf8(text.substr(0, range.begin + begin))};
+      fitting = {*std::move(tokens), Utf8(text.substr(0, begin))};
       if (fitting.tokens.size() <= std::min(kLongSentence, most_tokens_)) break;
     }
     fitting.tokens.resize(std::min(fitting.tokens.size(), most_tokens_));

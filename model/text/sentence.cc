@@ -118,13 +118,12 @@ TextRange SentenceAround(std::string_view text, TextRange part) {
           end == icu::BreakIterator::DONE ? text.size() : static_cast<size_t>(end)};
 }
 
-std::vector<size_t> ClauseBegins(std::string_view sentence) {
-  std::vector<size_t> begins = {0};
-  for (size_t i = 1; i < sentence.size(); ++i) {
-    const std::string_view before = sentence.substr(0, i);
+std::vector<size_t> ClauseBegins(std::string_view text, TextRange sentence, size_t place) {
+  std::vector<size_t> begins = {sentence.begin};
+  for (size_t i = sentence.begin + 1; i < std::min(sentence.end, place); ++i) {
+    const std::string_view before = text.substr(sentence.begin, i - sentence.begin);
     const auto ends = [&](std::string_view mark) { return before.ends_with(mark); };
-    if (std::ranges::any_of(kClauseMarks, ends) && IsBlankByte(sentence[i]))
-      begins.push_back(i + 1);
+    if (std::ranges::any_of(kClauseMarks, ends) && IsBlankByte(text[i])) begins.push_back(i + 1);
   }
   return begins;
 }

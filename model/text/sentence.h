@@ -24,8 +24,9 @@ TextRange SentenceAround(std::string_view text, TextRange part);
 // their places.
 std::string Unbroken(std::string text);
 
-// Returns where clauses begin in `sentence`, behind commas and the like: ascending, first 0.
-std::vector<size_t> ClauseBegins(std::string_view sentence);
+// Returns where the clauses of a sentence of `text` begin, behind commas and the like, but for
+// those that begin behind the byte `place`: ascending, first the sentence's own beginning.
+std::vector<size_t> ClauseBegins(std::string_view text, TextRange sentence, size_t place);
 
 // Returns the words of a sentence in one line, without the mark of a list before them.
 std::string InOneLine(std::string_view sentence);

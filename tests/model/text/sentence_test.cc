@@ -94,12 +94,18 @@ TEST(SentenceTest, AnyBytesHaveSentences) {
     ASSERT_LE(range.end, text.size()) << text;
     ASSERT_EQ(Unbroken(text).size(), text.size());
     InOneLine(text);
-    for (const size_t clause : ClauseBegins(text)) ASSERT_LE(clause, text.size());
+    for (const size_t clause : ClauseBegins(text, {0, text.size()}, text.size()))
+      ASSERT_LE(clause, text.size());
   }
 }
 
 TEST(SentenceTest, ClausesBeginBehindCommasAndTheLike) {
-  EXPECT_THAT(ClauseBegins("At 1,000 m, he said: go — now; yes"), ElementsAre(0, 12, 21, 28, 33));
+  const std::string text = "No. At 1,000 m, he said: go — now; yes. No, no.";
+  const TextRange sentence = {4, text.find(" No, no")};
+  EXPECT_THAT(ClauseBegins(text, sentence, text.size()), ElementsAre(4, 16, 25, 32, 37));
+  EXPECT_THAT(ClauseBegins(text, sentence, 25), ElementsAre(4, 16, 25));
+  EXPECT_THAT(ClauseBegins(text, sentence, 24), ElementsAre(4, 16));
+  EXPECT_THAT(ClauseBegins(text, sentence, 3), ElementsAre(4)) << "a span may begin with the blank";
 }
 
 }  // namespace

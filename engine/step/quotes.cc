@@ -107,7 +107,10 @@ FoundSentences FindSentences(const model::Model& model, const Piece& piece) {
       });
   const Sentences sentences(*model.tokenizer(), model.judge()->config().sentence_tokens);
   const model::RerankerConfig& reranker = model.config().adapter.reranker;
-  const std::string question = sentences.Text(piece.question);
+  // Of a long message the end, with some words more, so that the rest is cut into the same tokens.
+  const auto asked = static_cast<size_t>(2 * reranker.question_tokens);
+  const std::string question =
+      model::InOneLine(sentences.Text(piece.question.last(std::min(piece.question.size(), asked))));
   FoundSentences found;
   for (const model::Span& span : piece.reading.spans) {  // the likeliest first
     Sentence one = sentences.Around(passages[span.block], span);

@@ -175,7 +175,7 @@ TEST_P(AdapterTest, SentencesAreReranked) {
       kernels::OpContext ctx;
       const std::vector<int32_t> read =
           model::RerankerTokens(*model->tokenizer(), model->config().adapter.reranker,
-                                {text.substr(0, at), one.text}, Question(i));
+                                {text.substr(0, at), one.text}, model::InOneLine(Question(i)));
       const float score = model->Rerank(ctx, {&read, 1}).front();
       // The document's own spaces and ends of lines are in front of it there.
       reranked += std::abs(one.reranked - score) < 0.01F ? 1 : 0;

@@ -108,7 +108,7 @@ FoundSentences FindSentences(const model::Model& model, const Piece& piece) {
   const Sentences sentences(*model.tokenizer(), model.judge()->config().sentence_tokens);
   const model::RerankerConfig& reranker = model.config().adapter.reranker;
   // Of a long message the end, with some words more, so that the rest is cut into the same tokens.
-  const auto asked = static_cast<size_t>(2 * reranker.question_tokens);
+  const size_t asked = 2 * static_cast<size_t>(reranker.question_tokens);
   const std::string question =
       model::InOneLine(sentences.Text(piece.question.last(std::min(piece.question.size(), asked))));
   FoundSentences found;

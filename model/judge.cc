@@ -75,7 +75,8 @@ std::vector<double> Judge::Scores(std::span<const int32_t> question,
                                   std::span<const ReadBlock> blocks, float nothing,
                                   std::span<const Candidate> candidates) const {
   const auto dot = [](const std::vector<double>& weights, const Features& x) {
-    return std::inner_product(weights.begin(), weights.end(), x.begin(), 0.0);  // all, or the first
+    // Without a reranker there are weights of the first features alone.
+    return std::inner_product(weights.begin(), weights.end(), x.begin(), 0.0);
   };
   const WordSet asked = WordsOf(words_, question);
   float best = kLeastLogprob, best_reranked = -std::numeric_limits<float>::infinity();

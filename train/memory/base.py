@@ -32,6 +32,11 @@ def halves(rows, heads):
     return rows.reshape(heads, -1, 2, rows.shape[-1]).transpose(1, 2).reshape(rows.shape)
 
 
+def pairs(rows, heads):
+    """The inverse of halves."""
+    return rows.reshape(heads, 2, -1, rows.shape[-1]).transpose(1, 2).reshape(rows.shape)
+
+
 def rope_turns(length, width, rope_base, divisor=None):
     """(cos, sin), each [length, width] fp32; angles in double. Both halves have the same angles."""
     frequency = rope_base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)

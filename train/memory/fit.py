@@ -9,6 +9,14 @@ CLIP, FALL = 1.0, 0.8  # of the gradient's norm; the power by which the rate fal
 SAID_EACH = 20         # steps
 
 
+def add_options(parser, minutes, rate):
+    """The options of `args` below, with a seed."""
+    parser.add_argument("--minutes", type=float, default=minutes)
+    parser.add_argument("--steps", type=int, help="instead of --minutes")
+    parser.add_argument("--rate", type=float, default=rate)
+    parser.add_argument("--seed", type=int, default=1)
+
+
 def fit(module, one_pass, loss_of, args, *, decay, warmup, after_pass=lambda step: None, after_step=lambda step: None):
     """Trains a module for args.steps, or else args.minutes, at args.rate. one_pass() gives the batches of a pass over the data, loss_of(batch)
     their loss."""

@@ -18,8 +18,9 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 from torch import nn
 
-from .base import norm, rotate
+from .base import halves, norm, pairs, rotate
 from .export import save_tensors, write_config
+from .judge import FEATURES
 from .model import EPS
 
 CHANGED = {"in_proj": "qkv", "out_proj": "o"}  # matrices of the engine's layers, and those of the base that they are made of
@@ -85,14 +86,12 @@ class Reranker(nn.Module):
         return self(ids, torch.tensor([len(one) - 1 for one in sequences]))
 
 
-def file_rows(base, layer, up, back=False):
-    """Rows of the change of in_proj in the order of the base's file, which in a GGUF file has pairs of RoPE side by side; or `back`."""
+def reordered(base, layer, up, order):
+    """Rows of the change of in_proj, those of q and k by `order`: `pairs`, as a GGUF file has them, or `halves`, as they are here."""
     if not base.file.endswith(".gguf"):
         return up
-    parts = up.split([len(base.layers[layer][part]) for part in "qkv"])
-    shape = (-1, base.head_dim // 2, 2, up.shape[-1]) if back else (-1, 2, base.head_dim // 2, up.shape[-1])
-    paired = [part.reshape(shape).transpose(1, 2).reshape(part.shape) for part in parts[:2]]
-    return torch.cat([*paired, parts[2]])
+    q, k, v = up.split([len(base.layers[layer][part]) for part in "qkv"])
+    return torch.cat([order(q, base.heads), order(k, base.kv_heads), v])
 
 
 def tensors_of(reranker):
@@ -102,13 +101,18 @@ def tensors_of(reranker):
             up = reranker.up[f"{layer}_{name}"].detach()
             at = f"layers.{layer}.mixer.{name}.weight."
             tensors[at + "down"] = reranker.down[f"{layer}_{name}"]
-            tensors[at + "up"] = file_rows(reranker.base, layer, up) if name == "in_proj" else up
+            tensors[at + "up"] = reordered(reranker.base, layer, up, pairs) if name == "in_proj" else up
     return tensors
 
 
 def save(reranker, folder, config):
-    """reranker.safetensors, in bf16, and the key "reranker" of memory.json."""
+    """reranker.safetensors, in bf16, and the key "reranker" of memory.json. A judge that knew of none goes on without its scores, so that the
+    memory can be served for the candidates that the next judge is trained on."""
     save_tensors(tensors_of(reranker), os.path.join(folder, "reranker.safetensors"))
+    if "judge" in config:
+        judge, filled = config["judge"], lambda weights, count: weights + [0.0] * (count - len(weights))
+        hidden = [filled(unit, len(FEATURES) + 2) for unit in judge["hidden"]]
+        config = {**config, "judge": {**judge, "linear": filled(judge["linear"], len(FEATURES)), "hidden": hidden}}
     write_config(folder, {**config, "reranker": reranker.config})
 
 
@@ -121,7 +125,7 @@ def open_reranker(folder, base):
         for name in CHANGED:
             up = tensors[f"layers.{layer}.mixer.{name}.weight.up"]
             state[f"down.{layer}_{name}"] = tensors[f"layers.{layer}.mixer.{name}.weight.down"]
-            state[f"up.{layer}_{name}"] = file_rows(base, layer, up, back=True) if name == "in_proj" else up
+            state[f"up.{layer}_{name}"] = reordered(base, layer, up, halves) if name == "in_proj" else up
     reranker.load_state_dict(state)
     return reranker.eval()
 

@@ -57,6 +57,15 @@ def test_reranker_golden():
     same(made, load_file(GOLDEN / "reranker_case.safetensors"), "reranker_case")
 
 
+def test_a_judge_without_a_reranker_goes_on_with_one():
+    base, config = goldens.open_models(GOLDEN).base, json.loads((GOLDEN / "memory.json").read_text())
+    old = {**config["judge"], "linear": config["judge"]["linear"][:judge.WITHOUT_RERANKER], "hidden": [judge.WITHOUT_RERANKER * [1.0] + [2.0, 3.0]]}
+    with tempfile.TemporaryDirectory() as folder:
+        reranker.save(reranker.open_reranker(GOLDEN, base), folder, {**config, "judge": old})
+        made = json.loads(pathlib.Path(folder, "memory.json").read_text())["judge"]
+    assert made["linear"] == old["linear"] + [0, 0] and made["hidden"] == [old["hidden"][0] + [0, 0]]
+
+
 class MadeUpQuestions:
     """Of each question's three candidates that one is right whose `asked` and `span` are both large or both small, which no linear function
     finds."""

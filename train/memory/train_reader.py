@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from .base import Base
 from .data import COMPLETE, HELD_OUT, PLAIN, Library, Maker, read_papers
 from .export import load
-from .fit import fit
+from .fit import add_options, fit
 from .judge import Words
 from .oracle import SHARES_IN_TRAINING, Oracle, choose
 from .reader import Reader, marks_of, more_blocks, save, spans
@@ -263,10 +263,7 @@ def arguments(words=None):
     parser.add_argument("--qa", required=True, nargs="+", help="folders of papers with questions; one in eight is held out")
     parser.add_argument("--features", required=True, help="file that keeps what the adapter makes of them")
     parser.add_argument("--made", type=int, default=MADE, help="segments with made-up facts and needles")
-    parser.add_argument("--minutes", type=float, default=20)
-    parser.add_argument("--steps", type=int, help="instead of --minutes")
-    parser.add_argument("--rate", type=float, default=RATE)
-    parser.add_argument("--seed", type=int, default=1)
+    add_options(parser, 20, RATE)
     return parser.parse_args(words)
 
 

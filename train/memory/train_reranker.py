@@ -18,7 +18,7 @@ import time
 import torch
 
 from .base import Base
-from .fit import fit
+from .fit import add_options, fit
 from .reader import open_reader, spans
 from .reranker import Reranker, open_reranker, reranker_tokens, save
 from .train_reader import BATCH as READ_TOGETHER
@@ -149,10 +149,7 @@ def arguments(words=None):
     parser.add_argument("--init", help="directory of a reranker to go on from")
     parser.add_argument("--features", required=True, help="file of train_reader.py")
     parser.add_argument("--sentences", required=True, help="file that keeps what the reader finds")
-    parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--steps", type=int, help="instead of --minutes")
-    parser.add_argument("--rate", type=float, default=RATE)
-    parser.add_argument("--seed", type=int, default=1)
+    add_options(parser, 60, RATE)
     return parser.parse_args(words)
 
 

@@ -22,7 +22,7 @@ BYTES = 40_000  # of books, in which the facts of a relation are hidden: about 1
 
 class Facts:
     """What questions.py asks, as papers.Papers is."""
-    name, general, piece_tokens = NAME, [], None
+    name, general, piece_tokens, alone = NAME, [], None, False
 
     def __init__(self, books):
         """`books`: texts."""

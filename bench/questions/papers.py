@@ -6,12 +6,14 @@ made by, 1 the one that is reported.
 import hashlib
 import json
 import lzma
+import pathlib
 import zlib
 
 from scores import ANSWERABLE, GENERAL, UNANSWERABLE, score
 
 HALVES = ("choosing", "reporting")
-# Nobody needs a document for these.
+GENERAL_FOLDER = pathlib.Path(__file__).with_name("general")  # prompts for which nobody needs a document, a file for each half
+# More of those that are reported.
 GENERAL_PROMPTS = [
     "What is the capital of France?", "How many legs does a spider have?", "Write a short poem about the sea.", "What is 15 plus 27?",
     "Explain in one sentence why leaves are green.", "Who wrote Romeo and Juliet?", "How do I make a cup of tea?", "Translate \"thank you\" into Spanish.",
@@ -38,12 +40,17 @@ def read_papers(folder, half):
                 try:
                     paper = json.loads(line)
                     if half_of(paper["id"]) == half:
-                        papers[paper["id"]] = {key: paper[key] for key in ("id", "text", "qa", "none")}
+                        papers[paper["id"]] = {key: paper[key] for key in ("id", "text", "qa", "none", "short") if key != "short" or key in paper}
                 except (ValueError, KeyError, TypeError) as error:
                     raise SystemExit(f"{path}:{number} is no document with questions: {error!r}") from error
     if not papers:
         raise SystemExit(f"{folder} has no documents of the half {half} (*.jsonl, crc32(id) % 8 == 0)")
     return [papers[one] for one in sorted(papers)]
+
+
+def general_prompts(half):
+    prompts = (GENERAL_FOLDER / f"{half}.txt").read_text(encoding="utf-8").splitlines()
+    return prompts + GENERAL_PROMPTS if half == "reporting" else prompts
 
 
 def drawn(questions, count):
@@ -54,12 +61,13 @@ def drawn(questions, count):
 class Papers:
     """The documents of a half as a set of questions: `documents` is {id: text}, and `general` has the prompts that are for none of them."""
     piece_tokens = None  # the books beside them are one document
+    alone = False        # whether only the question's document is mounted
 
     def __init__(self, folder, half):
         self.name, self.rows = half, read_papers(folder, half)
         self.documents = {paper["id"]: paper["text"] for paper in self.rows}
         self.digest = hashlib.sha256(json.dumps(self.rows, sort_keys=True).encode()).hexdigest()[:16]
-        self.general = [{"id": f"general/{i}", "kind": GENERAL, "document": None, "q": prompt, "a": None} for i, prompt in enumerate(GENERAL_PROMPTS)]
+        self.general = [{"id": f"general/{i}", "kind": GENERAL, "document": None, "q": prompt, "a": None} for i, prompt in enumerate(general_prompts(half))]
 
     def questions(self, limit=None):
         """[{"id", "kind", "document", "q", "a"}]: `limit` questions that have an answer, and a quarter as many that have none, as the documents have them.
@@ -82,6 +90,23 @@ class Papers:
 
     def score(self, question, said, citations, document, tokens):
         return score(question, said, citations, document)
+
+
+class ShortQuestions(Papers):
+    """The short questions that some documents have: those of somebody who has just this document open."""
+    alone = True
+
+    def __init__(self, folder, half):
+        super().__init__(folder, half)
+        self.rows = [paper for paper in self.rows if "short" in paper]
+        self.documents = {paper["id"]: paper["text"] for paper in self.rows}
+
+    def questions(self, limit=None):
+        with_answer = [{"id": f"{paper['id']}/short/{i}", "kind": ANSWERABLE, "document": paper["id"], "q": one["q"], "a": one["a"]}
+                       for paper in self.rows for i, one in enumerate(paper["short"]["qa"])]
+        without = [{"id": f"{paper['id']}/short/none/{i}", "kind": UNANSWERABLE, "document": paper["id"], "q": question, "a": None}
+                   for paper in self.rows for i, question in enumerate(paper["short"]["none"])]
+        return drawn(with_answer, limit) + drawn(without, limit and (limit + 3) // 4)
 
 
 def open_text(path):

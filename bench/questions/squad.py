@@ -19,7 +19,7 @@ K1, B = 1.5, 0.75
 
 class Squad:
     """What questions.py asks, as papers.Papers is."""
-    name, general, piece_tokens = SQUAD, [], TOKENS_OF_A_PIECE
+    name, general, piece_tokens, alone = SQUAD, [], TOKENS_OF_A_PIECE, False
 
     def __init__(self, path):
         try:

@@ -1,4 +1,5 @@
 """Scoring, halves, hay, table and a whole run against a server that answers from a script. python3 bench/questions/test_questions.py"""
+import argparse
 import contextlib
 import http.server
 import io
@@ -127,7 +128,8 @@ def folder_of_papers(folder):
             text = "first?=the answer\u2028is Nils\nother?=Clara\nother again?=It was Clara Dorn\nthird?=no\n"
             qa = [{"q": ["first?", "never\u2028asked?"], "a": "nils"}, {"q": ["not this?", "other again?"], "a": "Clara Dorn"},
                   {"q": ["third?", "never?"], "a": "yes"}]
-            file.write(json.dumps({"id": name_of(half), "kind": "note", "text": text, "qa": qa, "none": ["unknown?"]}) + "\n")
+            short = {"qa": [{"q": "first?", "a": "nils"}], "none": ["nobody knows?"]}
+            file.write(json.dumps({"id": name_of(half), "kind": "note", "text": text, "qa": qa, "none": ["unknown?"], "short": short}) + "\n")
     return folder
 
 
@@ -201,7 +203,10 @@ class PapersTest(unittest.TestCase):
         self.assertEqual((len(few), len(more)), (8, 25))
         self.assertLess({one["id"] for one in few}, {one["id"] for one in more})
         self.assertGreater(len({one["document"] for one in more}), 3)
-        self.assertEqual(len(papers.GENERAL_PROMPTS), len(set(papers.GENERAL_PROMPTS)))
+
+    def test_no_general_prompt_is_there_twice(self):
+        prompts = [prompt.casefold() for half in papers.HALVES for prompt in papers.general_prompts(half)]
+        self.assertEqual((len(prompts), len(set(prompts))), (495, 495))
 
     def test_hay_has_the_same_share_of_each_book(self):
         books = ["a b c d\n" * 1000, "e f g h\n" * 3000]
@@ -315,18 +320,32 @@ class RunTest(unittest.TestCase):
         self.assertEqual(lines["whole"][2:6], ["3", "67 % (21–94)", "–", "–"])
         found = ["67 % (21–94)"] * 3
         self.assertEqual(lines["text"][1:10], ["100", "3", *found, "100 % (44–100)", "0 % (0–56)", "1", "100 % (21–100)"])
-        self.assertEqual(lines["text"][10], "0 % (0–20)")
+        general = len(papers.general_prompts("choosing"))
+        self.assertEqual(lines["text"][10], "0 % (0–1)")
         name = name_of("choosing")
         self.assertEqual([one for one in server.uploads if "books" not in one], [f"questions/{name}"])
         self.assertEqual(len(server.uploads), 2)
         self.assertIn((None, server.texts[f"questions/{name}"] + "\n\nfirst?"), server.asked)
         settings, *rows = self.rows()
         self.assertEqual((settings["settings"]["half"], settings["settings"]["fingerprint"]), ("choosing", FINGERPRINT))
-        self.assertEqual(len(rows), 4 * 3 + 15 * 2)
+        self.assertEqual(len(rows), 4 * 3 + general * 2)
         one = next(row for row in rows if row["mode"] == "text" and row["q"] == "first?")
         self.assertTrue(one["right"] and one["found_there"] and one["said"] == "the answer\u2028is Nils" and one["first_s"] > 0)
         printed, status = run(self.folder, None, "--only-table")
         self.assertEqual((status, sorted(printed.getvalue().splitlines()[1:])), (0, sorted(out.getvalue().splitlines()[1:])))
+
+    def test_of_a_short_question_only_its_document_is_mounted(self):
+        with script() as server:
+            out, status = run(self.folder, server, "--mode", "text", "--short", "--tokens", "0")
+            self.assertEqual(status, 0, out.getvalue())
+        rows = [row for row in self.rows()[1:] if row["kind"] != scores.GENERAL]
+        self.assertEqual(sorted(row["q"] for row in rows), ["first?", "nobody knows?"])
+        source = papers.ShortQuestions(self.folder, "choosing")
+        source.documents["other"] = "text"
+        ways = questions.Ways(argparse.Namespace(mode=["text"], tokens=[0], text_tokens=None, quotes=None), source)
+        mounts = lambda question: ways.request("text", 0, question)[1]["mounts"]  # noqa: E731
+        self.assertEqual(mounts(source.questions()[0]), [f"questions/{name_of('choosing')}"])
+        self.assertEqual(len(mounts(source.general[0])), 2)
 
     def test_goes_on_where_it_was_and_asks_nothing_twice(self):
         with script() as server:

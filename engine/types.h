@@ -216,6 +216,9 @@ struct Hit {
   std::string quote = {};
 };
 
+// The weight of nothing from which on not even the reader looks for an answer in documents.
+inline constexpr float kReadsNothing = 0.999f;
+
 // The chunks that one group retrieved at one landmark position.
 struct Retrieval {
   int64_t position = 0;
@@ -223,8 +226,8 @@ struct Retrieval {
   int64_t candidates = 0;
   std::vector<Hit> hits;  // best first
   // With a memory adapter: the weight of nothing, which with those of all that is read adds up
-  // to 1. From 0.5 on no hit is read: all hits have the weight 0, and the answer is the base
-  // model's own.
+  // to 1. From 0.5 on no hit is read by the layers: all hits have the weight 0, and what is not
+  // quoted is the base model's own. It is 1 where the judge leaves the answer to that.
   std::optional<float> nothing = {};
   bool as_text = false;  // these were put in front of the prompt, which ends at `position`
 };
@@ -234,13 +237,17 @@ struct JudgedCandidates {
   struct Candidate {
     std::vector<int32_t> tokens;  // without the end
     std::string text;             // UTF-8: of the tokens
-    int64_t block = -1;  // index into `blocks`; -1: it says that the documents do not answer
-    float logprob = 0;   // natural: of the reader's span in it; otherwise of its first token
-    float reranked = 0;  // the reranker's score of the sentence; 0 where there is none
+    // An index into `blocks` of a sentence; -1: it says that the documents do not answer; -2: the
+    // model's own words, of which nothing is known yet.
+    int64_t block = -1;
+    float logprob = 0;   // natural: of the reader's span in the sentence; else 0
+    float reranked = 0;  // the reranker's score; 0 of the refusal, and where there is none
     double score = 0;    // by the judge: the largest is said
   };
-  std::vector<Candidate> candidates;  // by their spans, the likeliest first; last the refusal
+  // Sentences by their spans, the likeliest first; then the model's own words and the refusal.
+  std::vector<Candidate> candidates;
   std::vector<Hit> blocks;  // what was read, last what only the reader read; without scores
+  float unneeded = 0;       // the weight of nothing: how likely no document is needed
   float nothing = 0;        // ln of the probability that the blocks have no answer
 };
 

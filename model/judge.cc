@@ -12,6 +12,7 @@ namespace recollect::model {
 namespace {
 
 constexpr float kLeastLogprob = -15;
+constexpr double kMostLogOdds = 15;
 
 // Distinct words without the blank one. Ordered, so that sums have one order.
 using WordSet = std::set<int32_t>;
@@ -48,10 +49,15 @@ double WeightOf(std::span<const ReadBlock> blocks, const Belongs& belongs) {
 
 double AtLeast(float logprob) { return static_cast<double>(std::max(logprob, kLeastLogprob)); }
 
-void AddRefusal(std::span<const ReadBlock> blocks, const Candidate& refusal, Features& x) {
-  x[F::kRefuses] = 1;
-  x[F::kFirst] = static_cast<double>(refusal.logprob);
+double LogOdds(float probability) {
+  const auto p = static_cast<double>(probability);
+  return std::clamp(std::log(p) - std::log1p(-p), -kMostLogOdds, kMostLogOdds);
+}
+
+void AddOther(std::span<const ReadBlock> blocks, const Candidate& candidate, Features& x) {
+  x[candidate.block == Candidate::kOwnWords ? F::kOwnWords : F::kRefuses] = 1;
   x[F::kWeight] = WeightOf(blocks, [](const ReadBlock&) { return true; });
+  x[F::kReranked] = static_cast<double>(candidate.reranked);
 }
 
 void AddSentence(const Words& words, const WordSet& question, std::span<const ReadBlock> blocks,
@@ -71,30 +77,30 @@ void AddSentence(const Words& words, const WordSet& question, std::span<const Re
 
 Judge::Judge(JudgeConfig config, const Words& words) : config_(std::move(config)), words_(words) {}
 
-std::vector<double> Judge::Scores(std::span<const int32_t> question,
-                                  std::span<const ReadBlock> blocks, float nothing,
+std::vector<double> Judge::Scores(const Evidence& evidence,
                                   std::span<const Candidate> candidates) const {
   const auto dot = [](const std::vector<double>& weights, const Features& x) {
     // Without a reranker there are weights of the first features alone.
     return std::inner_product(weights.begin(), weights.end(), x.begin(), 0.0);
   };
-  const WordSet asked = WordsOf(words_, question);
+  const WordSet asked = WordsOf(words_, evidence.question);
   float best = kLeastLogprob, best_reranked = -std::numeric_limits<float>::infinity();
   for (const Candidate& candidate : candidates) {
-    if (candidate.block < 0) continue;
+    if (!candidate.is_sentence()) continue;
     best = std::max(best, candidate.logprob);
     best_reranked = std::max(best_reranked, candidate.reranked);
   }
   std::vector<double> scores;
   for (const Candidate& candidate : candidates) {
     Features x = {};
-    x[F::kNothing] = AtLeast(nothing);
+    x[F::kUnneeded] = LogOdds(evidence.unneeded);
+    x[F::kNothing] = AtLeast(evidence.nothing);
     x[F::kBest] = best;
     x[F::kBestReranked] = static_cast<double>(best_reranked);
-    if (candidate.block < 0)
-      AddRefusal(blocks, candidate, x);
+    if (candidate.is_sentence())
+      AddSentence(words_, asked, evidence.blocks, candidate, x);
     else
-      AddSentence(words_, asked, blocks, candidate, x);
+      AddOther(evidence.blocks, candidate, x);
     double score = dot(config_.linear, x);
     for (const JudgeConfig::Unit& unit : config_.hidden)
       score += unit.out * std::tanh(unit.bias + dot(unit.in, x));

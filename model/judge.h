@@ -12,12 +12,18 @@
 
 namespace recollect::model {
 
-// A possible answer: a sentence of a document, or the refusal.
+// A possible answer: a sentence of a document, the refusal, or what the model says by itself, which
+// is not known yet.
 struct Candidate {
-  std::vector<int32_t> tokens;
-  int64_t block = -1;  // where the sentence's best span is, as an index; -1: it is the refusal
-  float logprob = 0;   // natural: of that span; of the refusal's first token
-  float reranked = 0;  // CpuModel::Rerank's score of the sentence, where there is a reranker
+  static constexpr int64_t kRefusal = -1, kOwnWords = -2;
+
+  std::vector<int32_t> tokens;  // none of the model's own words
+  int64_t block = kRefusal;     // of a sentence: where its best span is, as an index
+  float logprob = 0;            // natural: of that span; else 0
+  float reranked =
+      0;  // CpuModel::Rerank's score of the sentence, or of kNoDocument; of the refusal 0
+
+  bool is_sentence() const { return block >= 0; }
 };
 
 // A block that the reader has read. Borrows its tokens.
@@ -27,17 +33,23 @@ struct ReadBlock {
   int64_t document = 0;  // equal in blocks of the same one
 };
 
+// Holds what is known of a question before it is answered.
+struct Evidence {
+  std::span<const int32_t> question;  // the tokens of the user's last message
+  std::span<const ReadBlock> blocks;
+  float unneeded = 0;  // the weight of nothing: how likely no document is needed
+  float nothing = 0;   // Reading::nothing of the blocks
+};
+
 // Immutable; thread-safe. Borrows the words.
 class Judge {
  public:
   Judge(JudgeConfig config, const Words& words);
 
   const JudgeConfig& config() const { return config_; }
-  // Returns the scores of the candidates; the larger, the likelier one is right. `question`: the
-  // tokens of the user's last message; `nothing`: Reading::nothing of the blocks. REQUIRES: a
-  // candidate is no refusal.
-  std::vector<double> Scores(std::span<const int32_t> question, std::span<const ReadBlock> blocks,
-                             float nothing, std::span<const Candidate> candidates) const;
+  // Returns the scores of the candidates; the larger, the likelier one is right. REQUIRES: one of
+  // them is a sentence.
+  std::vector<double> Scores(const Evidence& evidence, std::span<const Candidate> candidates) const;
 
  private:
   const JudgeConfig config_;

@@ -13,6 +13,9 @@
 
 namespace recollect::model {
 
+// Read in place of a sentence, it says how likely the answer is left to the model's own words.
+inline constexpr std::string_view kNoDocument = "No document is needed.";
+
 // A sentence of a document with the text before it. Borrowed.
 struct SentenceInContext {
   std::string_view before, sentence;

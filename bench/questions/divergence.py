@@ -4,15 +4,17 @@
     python3 bench/questions/divergence.py --server 127.0.0.1:50051 --mount books [--answers 8] [--tokens 64]
 
 Answers to general prompts are drawn at temperature 1 with nothing mounted, and scored with the documents and without. The mean difference of their log
-probabilities estimates the divergence without bias. Also printed: how many greedy answers stay as they are.
+probabilities estimates the divergence without bias. It is 0 where the model's own words are chosen without reading. Also printed: how many greedy answers
+stay as they are.
 """
 import argparse
 import math
 import statistics
 
 import recollect
-from papers import GENERAL_PROMPTS
+from papers import general_prompts
 
+READS_NOTHING = 0.999  # the least weight of nothing where nobody has read, or the judge has left the answer to the model
 START, END = 1, 2  # <|im_start|> and <|im_end|> of SmolLM2
 SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 
@@ -44,14 +46,17 @@ def main():
     arguments = parser.parse_args()
     means, same = [], 0  # of the log ratios of each prompt; greedy answers
     with recollect.Client(arguments.server) as client:
-        for text in GENERAL_PROMPTS:
+        for text in general_prompts("reporting"):
             prompt = chat_tokens(client, text)
+            alone, beside = (answer(client, text, arguments.tokens, mounts=names) for names in ((), arguments.mount))
+            if client.generate(prompt, max_tokens=arguments.tokens).result().text != alone.text:
+                raise SystemExit(f"the model's chat template is not SmolLM2's: {alone.text!r} is not what its tokens give")
+            same += alone.text == beside.text
+            if beside.retrievals[-1].nothing >= READS_NOTHING:
+                means.append(0)
+                continue
             drawn = [answer(client, text, arguments.tokens, temperature=1, seed=seed).tokens for seed in range(arguments.answers)]
             means.append(statistics.fmean(statistics.fmean(log_ratios(client, prompt, ids, arguments.mount)) for ids in drawn if ids))
-            alone, beside = (answer(client, text, arguments.tokens, mounts=names).text for names in ((), arguments.mount))
-            if client.generate(prompt, max_tokens=arguments.tokens).result().text != alone:
-                raise SystemExit(f"the model's chat template is not SmolLM2's: {alone!r} is not what its tokens give")
-            same += alone == beside
             print(f"{means[-1]:8.4f}  {text}")
     error = statistics.stdev(means) / math.sqrt(len(means))
     print(f"{statistics.fmean(means):8.4f}  nats a token, ± {error:.4f} (standard error over {len(means)} prompts); "

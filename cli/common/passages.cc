@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "engine/block_texts.h"
+#include "engine/types.h"
 #include "model/text/printable.h"
 #include "model/text/sentence.h"
 #include "service/codec/codec.h"
@@ -122,17 +123,22 @@ void PrintPassages(client::Client& client,
                    const google::protobuf::RepeatedPtrField<v1::Retrieval>& retrievals,
                    std::FILE* out) {
   std::vector<Passage> passages = PassagesOf(retrievals);
-  const bool nothing = std::any_of(retrievals.begin(), retrievals.end(),
-                                   [](const v1::Retrieval& one) { return one.has_nothing(); });
-  if (nothing && passages.empty()) std::fputs("  (no document was read)\n", out);
+  const bool unread =
+      std::any_of(retrievals.begin(), retrievals.end(), [](const v1::Retrieval& one) {
+        return one.has_nothing() && one.nothing() >= engine::kReadsNothing;
+      });
+  if (unread && passages.empty()) std::fputs("  (no document was read)\n", out);
   if (passages.size() > kMaxPassages) passages.resize(kMaxPassages);
   for (const Passage& passage : passages) {
     const std::string text = TextOf(client, passage);
     const std::string lines = Wrapped(text, TerminalWidth(out), kIndent);
-    absl::FPrintF(out, "  %s %s, bytes %d-%d (%.0f %%)%s\n",
+    // The weight is what the model read by, not why a sentence is quoted.
+    const std::string weight =
+        passage.quote.empty() ? absl::StrFormat(" (%.0f %%)", 100 * passage.weight) : "";
+    absl::FPrintF(out, "  %s %s, bytes %d-%d%s%s\n",
                   passage.quote.empty() ? "read in" : "quoted from",
-                  model::EscapeInvisible(passage.document), passage.begin, passage.end,
-                  100 * passage.weight, text.empty() ? ", which has been deleted" : ":");
+                  model::EscapeInvisible(passage.document), passage.begin, passage.end, weight,
+                  text.empty() ? ", which has been deleted" : ":");
     for (const absl::string_view line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
       absl::FPrintF(out, "%s\n",
                     model::EscapeInvisible(service::ValidUtf8({line.data(), line.size()})));

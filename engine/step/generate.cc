@@ -55,6 +55,7 @@ class Generation final : public Request {
       ASSIGN_OR_RETURN(question_, model_.tokenizer()->Encode(prompt.messages.back().content));
       piece.question_rows = QuestionRows(prompt);
       if (MayQuote()) piece.question = question_;
+      piece.ends_with_quote = request_.generated.empty() && !request_.logprobs.has_value();
     }
     ChooseTokens();
     input_.tokens = std::move(made.tokens);
@@ -86,7 +87,8 @@ class Generation final : public Request {
       return std::tuple(retrieval.position, retrieval.group);
     });
     if (retrieved_.has_value()) events_->OnRetrieval(*std::exchange(retrieved_, std::nullopt));
-    if (best_ != nullptr) TellBest();
+    if (piece.quoted) ChooseQuote();
+    if (asks() && !piece.head.empty()) TellJudged();
     for (const Retrieval& retrieval : piece.retrievals) events_->OnRetrieval(retrieval);
     if (!decoding_ && input_.done()) {
       counters_.prompt_tokens += usage_.prompt_tokens;
@@ -101,10 +103,11 @@ class Generation final : public Request {
       }
       return input_.done();
     }
+    if (piece.quoted) return SayQuote();
     if (sampled_ < 0) return NothingToSample();
     decoding_ = true;
     if (asks()) {
-      EndQuestion();
+      piece.question = {};
       if (!request_.generated.empty()) {
         Run(request_.generated);  // it waited for the end of the prompt
         return false;
@@ -129,25 +132,20 @@ class Generation final : public Request {
   // With DRY the choice depends on all that was generated, and what is told of the logits on the
   // choice: the logits are needed here, wherever they were computed.
   void ChooseTokens() {
-    piece.consume = nullptr;
-    piece.choose = nullptr;
-    if (request_.sampling.dry_multiplier > 0 || tells()) {
+    if (request_.sampling.dry_multiplier > 0 || request_.logprobs.has_value()) {
       piece.consume = [this](const HeadRow&, std::span<const float> logits) { Choose(logits); };
     } else {
-      piece.choose = [this](const HeadRow&, int32_t choice) { sampled_ = OrQuoted(choice); };
+      piece.choose = [this](const HeadRow&, int32_t choice) { TakeSampled(choice); };
     }
   }
-  // Whether log probabilities of a choice are needed.
-  bool tells() const { return request_.logprobs.has_value() || asks(); }
   // Whether documents are still to be asked, at the prompt's end.
   bool asks() const { return !piece.question.empty(); }
 
-  // Greedy answers of a whole conversation only. Of one that was broken off within the quote,
-  // documents are asked again; what follows a quote is its end.
+  // Answers of a whole conversation only. Of one that was broken off within the quote, documents
+  // are asked again; what follows a quote is its end.
   bool MayQuote() const {
-    return request_.quotes && model_.judge() != nullptr && request_.sampling.temperature == 0 &&
-           request_.sampling.dry_multiplier == 0 && !request_.ignore_eos &&
-           !request_.session.has_value() &&
+    return request_.quotes && model_.judge() != nullptr && !request_.ignore_eos &&
+           request_.max_tokens > 0 && !request_.session.has_value() &&
            std::ssize(request_.generated) <= model_.judge()->config().sentence_tokens;
   }
 
@@ -159,32 +157,41 @@ class Generation final : public Request {
                                                            : model_.config().chunk_tokens;
   }
 
-  void EndQuestion() {
-    piece.question = {};
-    ChooseTokens();
-  }
-
   // The answer ends with the quote.
-  void ChooseQuote(const LogSoftmax& first) {
-    judged_ = JudgeCandidates(model_, question_, first, piece);
-    best_ = BestOf(judged_, request_.generated);
+  void ChooseQuote() {
+    best_ = BestOf(piece.judged, request_.generated);
     if (best_ == nullptr) return;
     quote_ = best_->tokens;
     quote_.push_back(model_.config().eos_id);
   }
 
-  // Adds the quote to the hits that are told with the prompt's end.
-  void TellBest() {
-    if (best_->block >= 0 && !piece.retrievals.empty())
-      AddQuote(judged_, *best_, piece.retrievals.back());
-    if (request_.with_candidates) events_->OnCandidates(judged_);
+  // With the hits that are told with the prompt's end, among them the quote.
+  void TellJudged() {
+    if (best_ != nullptr && best_->block >= 0 && !piece.retrievals.empty())
+      AddQuote(piece.judged, *best_, piece.retrievals.back());
     best_ = nullptr;
+    if (request_.with_candidates && !piece.judged.candidates.empty())
+      events_->OnCandidates(piece.judged);
   }
 
-  // The next token of the quote in place of the one that was chosen.
-  int32_t OrQuoted(int32_t chosen) const {
+  // All of it at once: no layer has to run for it.
+  bool SayQuote() {
+    Clock();
+    if (account != nullptr) account->SpendTokens(std::ssize(quote_));
+    for (const int32_t token : quote_) {
+      sampled_ = token;
+      if (TakeChoice()) break;
+    }
+    return true;
+  }
+
+  // The next token of a quote comes in place of the one that was chosen.
+  void TakeSampled(int32_t chosen) {
+    sampled_ = chosen;
+    if (chosen < 0) return;
+    if (asks()) ChooseQuote();
     const auto next = static_cast<size_t>(usage_.generated_tokens);
-    return next < quote_.size() ? quote_[next] : chosen;
+    if (next < quote_.size()) sampled_ = quote_[next];
   }
 
   void Run(std::vector<int32_t> tokens) {
@@ -250,7 +257,7 @@ class Generation final : public Request {
     complete_ = stopped() || usage_.generated_tokens == request_.max_tokens;
     TakeReason();
     if (asks() && !complete_) return absl::OkStatus();  // they run once documents have been asked
-    EndQuestion();
+    piece.question = {};
     // The last token of a complete request is not run: the session's next request begins with it.
     input_.tokens.insert(input_.tokens.end(), tokens.begin(), tokens.end() - (complete_ ? 1 : 0));
     if (request_.sampling.dry_multiplier > 0) generated_ = tokens;
@@ -262,19 +269,12 @@ class Generation final : public Request {
     if (request_.sampling.dry_multiplier > 0) {
       logits_.assign(logits.begin(), logits.end());
       PenalizeRepetition(request_.sampling, generated_, logits_);
-      sampled_ = kernels::Sample(logits_, piece.sampling, never, scratch_);
+      TakeSampled(kernels::Sample(logits_, piece.sampling, never, scratch_));
     } else {
-      sampled_ = kernels::Sample(logits, piece.sampling, never, scratch_);
+      TakeSampled(kernels::Sample(logits, piece.sampling, never, scratch_));
     }
-    if (sampled_ < 0) return;
-    if (tells()) {
-      const LogSoftmax probabilities(logits);
-      if (asks()) ChooseQuote(probabilities);
-      sampled_ = OrQuoted(sampled_);
-      logprobs_ = Told(sampled_, probabilities);
-    } else {
-      sampled_ = OrQuoted(sampled_);
-    }
+    if (sampled_ >= 0 && request_.logprobs.has_value())
+      logprobs_ = Told(sampled_, LogSoftmax(logits));
   }
 
   ChosenLogprob Told(int32_t token, const LogSoftmax& probabilities) const {
@@ -378,10 +378,9 @@ class Generation final : public Request {
   std::vector<int32_t> generated_;
   std::vector<float> logits_;
   kernels::SampleScratch scratch_;                     // where the choice is made here
-  ChosenLogprob logprobs_;                             // of sampled_, where tells()
+  ChosenLogprob logprobs_;                             // of sampled_, where it is asked for
   std::vector<int32_t> question_;                      // the user's last message, with an adapter
-  JudgedCandidates judged_;                            // at the prompt's end
-  const JudgedCandidates::Candidate* best_ = nullptr;  // of them
+  const JudgedCandidates::Candidate* best_ = nullptr;  // of Piece::judged, until it is told
   std::vector<int32_t> quote_;                         // the whole answer and its end; empty: none
   FinishReason reason_ = FinishReason::kMaxTokens;
   Usage usage_;

@@ -10,7 +10,6 @@
 #include "engine/session/session.h"
 #include "engine/session/tiers.h"
 #include "engine/types.h"
-#include "model/judge.h"
 
 namespace recollect::engine {
 
@@ -38,9 +37,12 @@ struct Piece : PlannedRows {
   int64_t hits_per_group = 0;  // 0: n_ret
   bool with_retrievals = false;
   bool with_queries = false;
-  // With a reader: the tokens of a question. Asks what the reader says of the blocks that the last
-  // row reads and of more, before the head runs. Borrowed; empty: nothing is asked.
+  // With a judge: the tokens of a question. Asks what it is answered with, before the layers run
+  // that read documents. Borrowed; empty: nothing is asked.
   std::span<const int32_t> question;
+  // Whether the piece ends where a quote is chosen: no layer runs for it any more, and what has run
+  // serves for nothing but Session::Rewind.
+  bool ends_with_quote = false;
   // With an adapter: the most rows before the answer that are the question's. If by these alone no
   // document is needed, none is read. 0: there is no question.
   int64_t question_rows = 0;
@@ -54,9 +56,8 @@ struct Piece : PlannedRows {
   std::vector<WantedChunk> wanted;          // while a fetch runs, it belongs to that
   std::vector<Retrieval> retrievals;        // when wanted
   std::vector<std::vector<float>> queries;  // of the last landmark in each group, when wanted
-  // When asked for; empty where no block is read:
-  model::Reading reading;
-  std::vector<model::Candidate> sentences;  // that may answer the question
+  JudgedCandidates judged;  // when asked for; without candidates if the reader reads no block
+  bool quoted = false;      // whether the piece has ended with a quote
 
   // The slowest tier of the chunks that the model reads; kMemory if it reads none.
   Tier slowest = Tier::kMemory;
@@ -77,8 +78,8 @@ struct Piece : PlannedRows {
     retrievals.clear();
     slowest = Tier::kMemory;
     queries.clear();
-    reading = {};
-    sentences.clear();
+    judged = {};
+    quoted = false;
   }
 };
 

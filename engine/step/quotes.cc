@@ -49,7 +49,7 @@ class Sentences {
                              Bytes(passage.tokens.subspan(static_cast<size_t>(span.last) + 1)) +
                              Bytes(passage.after);
     const model::TextRange part = {before.size(), before.size() + said.size()};
-    const model::TextRange range = model::SentenceAround(text, part);
+    const model::TextRange range = model::WithList(text, model::SentenceAround(text, part));
     return Fitting(text, range, part.begin);
   }
 
@@ -98,53 +98,56 @@ void AddBlock(const Piece& piece, const ChunkRef& ref, const ChunkMemory& chunk,
 
 }  // namespace
 
-FoundSentences FindSentences(const model::Model& model, const Piece& piece) {
+FoundCandidates FindCandidates(const model::Model& model, const Piece& piece,
+                               const LandmarkMemory& memory, const model::Reading& reading) {
   std::vector<Passage> passages;
-  piece.segments.back().memory->ForEachRead(
-      [&](const ChunkRef& ref, const ChunkMemory& chunk, float) {
-        passages.push_back({TokensOf(piece, {ref.owner, ref.index - 1}), chunk.tokens,
-                            TokensOf(piece, {ref.owner, ref.index + 1})});
-      });
+  memory.ForEachRead([&](const ChunkRef& ref, const ChunkMemory& chunk, float) {
+    passages.push_back({TokensOf(piece, {ref.owner, ref.index - 1}), chunk.tokens,
+                        TokensOf(piece, {ref.owner, ref.index + 1})});
+  });
   const Sentences sentences(*model.tokenizer(), model.judge()->config().sentence_tokens);
   const model::RerankerConfig& reranker = model.config().adapter.reranker;
   // Of a long message the end, with some words more, so that the rest is cut into the same tokens.
   const size_t asked = 2 * static_cast<size_t>(reranker.question_tokens);
   const std::string question =
       model::InOneLine(sentences.Text(piece.question.last(std::min(piece.question.size(), asked))));
-  FoundSentences found;
-  for (const model::Span& span : piece.reading.spans) {  // the likeliest first
+  FoundCandidates found;
+  const auto add = [&](model::Candidate candidate, const model::SentenceInContext& text) {
+    found.candidates.push_back(std::move(candidate));
+    if (reranker.exists())
+      found.texts.push_back(model::RerankerTokens(*model.tokenizer(), reranker, text, question));
+  };
+  for (const model::Span& span : reading.spans) {  // the likeliest first
     Sentence one = sentences.Around(passages[span.block], span);
-    const bool is_new = std::ranges::find(found.sentences, one.tokens, &model::Candidate::tokens) ==
-                        found.sentences.end();
+    const bool is_new = std::ranges::find(found.candidates, one.tokens,
+                                          &model::Candidate::tokens) == found.candidates.end();
     if (one.tokens.empty() || !is_new) continue;
-    if (reranker.exists()) {
-      found.texts.push_back(model::RerankerTokens(
-          *model.tokenizer(), reranker, {one.before, sentences.Text(one.tokens)}, question));
-    }
-    found.sentences.push_back(
-        {std::move(one.tokens), static_cast<int64_t>(span.block), span.logprob});
+    const std::string text = sentences.Text(one.tokens);
+    add({std::move(one.tokens), static_cast<int64_t>(span.block), span.logprob},
+        {one.before, text});
   }
+  if (!found.candidates.empty())
+    add({.tokens = {}, .block = model::Candidate::kOwnWords}, {"", model::kNoDocument});
   return found;
 }
 
-JudgedCandidates JudgeCandidates(const model::Model& model, std::span<const int32_t> question,
-                                 const LogSoftmax& first, const Piece& piece) {
+JudgedCandidates JudgeCandidates(const model::Model& model, const Piece& piece,
+                                 const LandmarkMemory& memory, float unneeded, float nothing,
+                                 std::vector<model::Candidate> candidates) {
   const model::Judge& judge = *model.judge();
-  JudgedCandidates judged{.candidates = {}, .blocks = {}, .nothing = piece.reading.nothing};
-  if (piece.sentences.empty()) return judged;
+  JudgedCandidates judged{.candidates = {}, .blocks = {}, .unneeded = unneeded, .nothing = nothing};
   std::vector<model::ReadBlock> blocks;
-  piece.segments.back().memory->ForEachRead(
-      [&](const ChunkRef& ref, const ChunkMemory& chunk, float weight) {
-        AddBlock(piece, ref, chunk, weight, judged);
-        blocks.push_back({chunk.tokens, weight, static_cast<int64_t>(ref.owner)});
-      });
-  std::vector<model::Candidate> candidates = piece.sentences;
+  memory.ForEachRead([&](const ChunkRef& ref, const ChunkMemory& chunk, float weight) {
+    AddBlock(piece, ref, chunk, weight, judged);
+    blocks.push_back({chunk.tokens, weight, static_cast<int64_t>(ref.owner)});
+  });
   const auto refusal = model.tokenizer()->Encode(judge.config().refusal);
   if (refusal.ok() && !refusal->empty())
-    candidates.push_back({*refusal, -1, first.at(refusal->front())});
+    candidates.push_back({.tokens = *refusal, .block = model::Candidate::kRefusal});
 
   const Sentences sentences(*model.tokenizer(), judge.config().sentence_tokens);
-  const std::vector<double> scores = judge.Scores(question, blocks, judged.nothing, candidates);
+  const std::vector<double> scores =
+      judge.Scores({piece.question, blocks, unneeded, nothing}, candidates);
   for (size_t i = 0; i < candidates.size(); ++i) {
     model::Candidate& one = candidates[i];
     std::string text = sentences.Text(one.tokens);
@@ -154,10 +157,16 @@ JudgedCandidates JudgeCandidates(const model::Model& model, std::span<const int3
   return judged;
 }
 
+bool OwnWordsAreBest(const JudgedCandidates& judged) {
+  const auto best = std::ranges::max_element(judged.candidates, {}, &Candidate::score);
+  return best != judged.candidates.end() && best->block == model::Candidate::kOwnWords;
+}
+
 const Candidate* BestOf(const JudgedCandidates& judged, std::span<const int32_t> beginning) {
   const Candidate* best = nullptr;
+  if (OwnWordsAreBest(judged)) return best;
   for (const Candidate& one : judged.candidates) {
-    if (one.tokens.size() < beginning.size() ||
+    if (one.tokens.empty() || one.tokens.size() < beginning.size() ||
         !std::ranges::equal(std::span(one.tokens).first(beginning.size()), beginning))
       continue;
     if (best == nullptr || one.score > best->score) best = &one;
@@ -171,10 +180,12 @@ void AddQuote(const JudgedCandidates& judged, const Candidate& quoted, Retrieval
     return one.owner == hit.owner && one.chunk == hit.chunk;
   });
   hit.quote = quoted.text;
-  if (same == retrieval.hits.end())
+  if (same == retrieval.hits.end()) {
     retrieval.hits.push_back(std::move(hit));
-  else
+  } else {
     same->quote = std::move(hit.quote);
+    same->weight = hit.weight;
+  }
 }
 
 }  // namespace recollect::engine

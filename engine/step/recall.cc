@@ -14,10 +14,6 @@ namespace {
 
 using kernels::ScoredCandidate;
 
-// Blocks are read if they are likelier than nothing. Otherwise the answer is the base's own to the
-// bit, where a trace of blocks that have nothing to do with the question would change words of it.
-constexpr double kWeightOfNothingWithoutReading = 0.5;
-
 bool HasSuccessor(std::span<const HybridKeys* const> documents, int64_t candidate) {
   for (const HybridKeys* document : documents) {
     if (candidate < document->blocks()) return document->HasSuccessor(candidate);
@@ -86,7 +82,7 @@ absl::StatusOr<Recalled> Recall(const model::Model& model, ThreadPool* pool,
   Recalled recalled =
       WeighBlocks(first, u.back(), config.n_ret, model.successor_distance(),
                   [&](int64_t candidate) { return HasSuccessor(documents, candidate); });
-  if (!recalled.weights.empty()) AddMore(found, u.back(), more, recalled);
+  AddMore(found, u.back(), more, recalled);
   return recalled;
 }
 
@@ -112,10 +108,9 @@ Recalled WeighBlocks(std::span<const ScoredCandidate> found, float score_of_noth
 
   Recalled recalled;
   recalled.nothing = static_cast<float>(of_nothing / sum);
-  const bool reads = recalled.nothing < kWeightOfNothingWithoutReading;
   for (const Share& share : shares) {
     recalled.blocks.push_back(share.block);
-    if (reads) recalled.weights.push_back(static_cast<float>(share.share / sum));
+    recalled.weights.push_back(static_cast<float>(share.share / sum));
   }
   for (const ScoredCandidate& one : found) {
     const auto listed =

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "base/sync/thread_pool.h"
 #include "engine/session/mounts.h"
+#include "engine/types.h"
 #include "kernels/landmark_topk/landmark_topk.h"
 #include "model/model.h"
 
@@ -20,16 +21,22 @@ struct Recalled {
   // Candidates are numbered through the mounts, in order. Blocks that only follow a found one have
   // its score less the distance, all others their own.
   std::vector<kernels::ScoredCandidate> blocks;
-  // The weights of blocks that the layers read; with `nothing` they add up to 1. Empty if that is
-  // 0.5 or more: then no block is read.
+  // The weights of the first blocks; with `nothing` they add up to 1.
   std::vector<float> weights;
   // Where in `blocks` those are that were found, best first. The rest only follow one of them.
   std::vector<size_t> found;
   float nothing = 1;  // the weight of nothing: that no document is needed
-  // The best of the others, for the reader, and their weights, each beside those above. Empty if
-  // those are.
+  // The best of the others, for the reader, and their weights, each beside those above.
   std::vector<kernels::ScoredCandidate> more;
   std::vector<float> more_weights;
+
+  // Whether the layers read the blocks with a weight: if they are likelier than nothing. Otherwise
+  // the model's own words are the base's own to the bit, where a trace of blocks that have nothing
+  // to do with the question would change them.
+  bool layers_read() const { return nothing < 0.5F; }
+  // Whether the reader looks for an answer in blocks: unless it is all but certain that no document
+  // is needed.
+  bool reader_reads() const { return nothing < kReadsNothing; }
 };
 
 // Recalls blocks. `u` [query_width]: CpuModel::RecallQuery of the rows of `asking`. `hits`: the

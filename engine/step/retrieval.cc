@@ -240,17 +240,23 @@ absl::StatusOr<Recalled> Retriever::RecallFor(const Piece& piece, const Asked& a
   const int64_t more = piece.question.empty() ? 0 : config_.adapter.reader.more_blocks;
   ASSIGN_OR_RETURN(Recalled recalled,
                    Recall(model_, threads_, mounts, asking, asked.u, piece.hits_per_group, more));
-  if (asked.alone.empty() || recalled.weights.empty()) return recalled;
+  if (asked.alone.empty() || !recalled.layers_read()) return recalled;
   ASSIGN_OR_RETURN(
       const Recalled alone,
       Recall(model_, threads_, mounts, asking.last(static_cast<size_t>(piece.question_rows)),
              asked.alone, 0, 0));
-  if (alone.weights.empty()) {
-    recalled.nothing = alone.nothing;
-    recalled.weights.clear();
-    recalled.more.clear();
-  }
+  if (!alone.layers_read()) recalled.nothing = alone.nothing;
   return recalled;
+}
+
+void Retriever::AddForReader(Piece& piece, const Recalled& recalled, Selection& selection) {
+  const auto add = [&](const ScoredCandidate& block, float weight) {
+    selection.more.push_back(Choose(piece, block, weight));
+    piece.wanted[selection.more.back().wanted].read_by_reader = true;
+  };
+  for (size_t k = 0; k < recalled.weights.size() && !recalled.layers_read(); ++k)
+    add(recalled.blocks[k], recalled.weights[k]);
+  for (size_t k = 0; k < recalled.more.size(); ++k) add(recalled.more[k], recalled.more_weights[k]);
 }
 
 // A piece has one landmark at most, the last row of those that ask.
@@ -295,13 +301,12 @@ absl::Status Retriever::SelectRecalled(std::span<Piece* const> pieces) {
       ReplaceByRandom(selection.candidates, piece.first_position + piece.landmarks.front().row, 0,
                       recalled->blocks);
     }
-    for (size_t k = 0; k < recalled->more.size(); ++k) {
-      selection.more.push_back(Choose(piece, recalled->more[k], recalled->more_weights[k]));
-      piece.wanted[selection.more.back().wanted].read_by_reader = true;
-    }
-    const bool quotes = !piece.question.empty() && !recalled->weights.empty();
-    AddSelection(askers_[i], recalled->blocks, recalled->weights, std::move(selection));
-    if (quotes) WantNeighbors(piece);
+    const bool asks_reader = !piece.question.empty() && recalled->reader_reads();
+    if (asks_reader) AddForReader(piece, *recalled, selection);
+    const std::span<const float> read = recalled->weights;
+    AddSelection(askers_[i], recalled->blocks, recalled->layers_read() ? read : read.first(0),
+                 std::move(selection));
+    if (asks_reader) WantNeighbors(piece);
   }
   return absl::OkStatus();
 }

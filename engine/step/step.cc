@@ -53,10 +53,7 @@ std::span<PieceRows* const> StepRunner::rows() {
 
 absl::Status StepRunner::RunStage(int stage) {
   if (stage > groups_) {
-    for (Piece* piece : batch_) {
-      Point(*piece);
-      RETURN_IF_ERROR(Read(*piece));
-    }
+    for (Piece* piece : batch_) Point(*piece);
     return backend_.RunHead(rows());
   }
   if (stage == 0) {
@@ -64,7 +61,13 @@ absl::Status StepRunner::RunStage(int stage) {
     if (landmarks_) RETURN_IF_ERROR(AddClosedChunks());
   } else {
     RETURN_IF_ERROR(ProjectWanted());
-    for (Piece* piece : batch_) retriever_.Attach(*piece, stage - 1);
+    for (Piece* piece : batch_) {
+      retriever_.Attach(*piece, stage - 1);
+      RETURN_IF_ERROR(Judge(*piece));
+      if (piece->quoted) piece->stage = last_stage();
+    }
+    std::erase_if(batch_, [](const Piece* piece) { return piece->quoted; });
+    if (batch_.empty()) return absl::OkStatus();
     RETURN_IF_ERROR(backend_.RunGroup(rows(), stage - 1));
   }
   return stage < groups_ ? Retrieve(stage) : absl::OkStatus();
@@ -93,22 +96,36 @@ void StepRunner::Point(Piece& piece) const {
   }
 }
 
-absl::Status StepRunner::Read(Piece& piece) const {
-  if (piece.question.empty() || piece.head.empty()) return absl::OkStatus();
-  const LandmarkMemory* const memory = piece.segments.back().memory.get();
-  if (memory == nullptr || memory->question.empty()) return absl::OkStatus();
-  model::ReaderQuestion question{memory->question, piece.question, {}};
-  memory->ForEachRead([&](const ChunkRef&, const ChunkMemory& chunk, float weight) {
+absl::Status StepRunner::Judge(Piece& piece) const {
+  if (piece.question.empty() || piece.selections.empty()) return absl::OkStatus();
+  const Selection& selection = piece.selections.front();
+  LandmarkMemory& memory = *piece.landmarks[selection.landmark].memory;
+  model::ReaderQuestion question{memory.question, piece.question, {}};
+  memory.ForEachRead([&](const ChunkRef&, const ChunkMemory& chunk, float weight) {
     question.blocks.push_back({chunk.memory.reader_rows, chunk.tokens, weight});
   });
   if (question.blocks.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(piece.reading, backend_.Read(question));
-  FoundSentences found = FindSentences(model_, piece);
-  piece.sentences = std::move(found.sentences);
-  if (found.texts.empty()) return absl::OkStatus();
-  const std::vector<float> scores = backend_.Rerank(found.texts);
-  for (size_t i = 0; i < scores.size(); ++i) piece.sentences[i].reranked = scores[i];
+  ASSIGN_OR_RETURN(const model::Reading reading, backend_.Read(question));
+  FoundCandidates found = FindCandidates(model_, piece, memory, reading);
+  if (found.candidates.empty()) return absl::OkStatus();
+  const std::vector<float> scores =
+      found.texts.empty() ? std::vector<float>() : backend_.Rerank(found.texts);
+  for (size_t i = 0; i < scores.size(); ++i) found.candidates[i].reranked = scores[i];
+  piece.judged = JudgeCandidates(model_, piece, memory, selection.nothing, reading.nothing,
+                                 std::move(found.candidates));
+  if (OwnWordsAreBest(piece.judged))
+    LeaveToModel(piece, memory);
+  else
+    piece.quoted = piece.ends_with_quote;
   return absl::OkStatus();
+}
+
+void StepRunner::LeaveToModel(Piece& piece, LandmarkMemory& memory) {
+  memory.groups.back() = {};
+  if (!piece.with_retrievals) return;
+  Retrieval& told = piece.retrievals.back();
+  told.nothing = 1;
+  for (Hit& hit : told.hits) hit.weight = 0;
 }
 
 absl::Status StepRunner::AddClosedChunks() {

@@ -43,8 +43,9 @@ class StepRunner {
   absl::Status ProjectWanted();
   // Fills HeadRow::pointed in a model with a pointer, HeadRow::copied in one with an adapter.
   void Point(Piece& piece) const;
-  // Fills Piece::reading and Piece::sentences where they are asked for.
-  absl::Status Read(Piece& piece) const;
+  // Fills Piece::judged where it is asked for. For the model's own words no document is read.
+  absl::Status Judge(Piece& piece) const;
+  static void LeaveToModel(Piece& piece, LandmarkMemory& memory);
 
   const model::Model& model_;
   const bool landmarks_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "base/json.h"
@@ -54,13 +56,18 @@ std::vector<double> Weights(const json& value, size_t count) {
   return value.get<std::vector<double>>();
 }
 
-// Judges of earlier releases, which chose among drafts, are not used.
+// Judges of earlier releases, which do not name their features, are not used.
 void ReadJudge(Fields& fields, size_t features, JudgeConfig& judge) {
-  if (fields.Find("drafts", false) != nullptr) {
-    for (const char* key : {"draft_tokens", "span_drafts", "refusal", "linear", "hidden"})
+  const auto names = std::span(CandidateFeature::kNames).first(features);
+  const json expected_names(std::vector<std::string>(names.begin(), names.end()));
+  const json* known = fields.Find("features", false);
+  if (known == nullptr) {
+    for (const char* key : {"drafts", "draft_tokens", "span_drafts", "sentence_tokens", "refusal",
+                            "linear", "hidden"})
       fields.Find(key, false);
     return;
   }
+  if (*known != expected_names) fields.Expected("features", expected_names.dump());
   fields.Integer("sentence_tokens", 1, kMaxSentenceTokens, true, judge.sentence_tokens);
   const json* refusal = fields.Find("refusal", true);
   if (refusal != nullptr && refusal->is_string() && !refusal->get_ref<const std::string&>().empty())

@@ -2,22 +2,25 @@
 // memory.json.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace recollect::model {
 
-// The numbers that a candidate is judged by, in the order of the weights. Words are those of
-// model/text/words.h, but for the blank one; idf of a set is the sum over its words. An ln p of the
-// reader is at least -15 here.
+// The numbers that a candidate is judged by, in the order of the weights; memory.json has their
+// names. Words are those of model/text/words.h, but for the blank one; idf of a set is the sum over
+// its words. An ln p of the reader is at least -15 here.
 struct CandidateFeature {
   enum Index : size_t {
-    kRefuses,  // 1 of the refusal; else 0
-    kFirst,    // of the refusal, ln p of its first token by the model; else 0
-    kNothing,  // ln p that the blocks have no answer, by the reader
-    kBest,     // ln p of the reader's best span
-    // The refusal has the sum over all blocks, and zeros:
+    kRefuses,   // 1 of the refusal; else 0
+    kOwnWords,  // 1 of the model's own words; else 0
+    kUnneeded,  // the log odds that no document is needed, by the weight of nothing; within ±15
+    kNothing,   // ln p that the blocks have no answer, by the reader
+    kBest,      // ln p of the reader's best span
+    // The refusal and the model's own words have the sum over all blocks, and zeros:
     kWeight,    // of the block
     kDocument,  // Σ weights of the blocks of the block's document
     kAsked,     // idf(the question's words in the sentence) / idf(question)
@@ -25,11 +28,14 @@ struct CandidateFeature {
     kSpan,      // ln p of the sentence's best span
     kWords,     // how many different words the sentence has
     // Where there is a reranker:
-    kReranked,      // its score of the sentence; 0 of the refusal
+    kReranked,      // its score; of the model's own words that of kNoDocument; 0 of the refusal
     kBestReranked,  // its best score of a sentence
     kCount,
     kWithoutReranker = kReranked
   };
+  static constexpr std::array<std::string_view, kCount> kNames = {
+      "refuses", "own_words", "unneeded", "nothing", "best",     "weight",       "document",
+      "asked",   "block",     "span",     "words",   "reranked", "best_reranked"};
 };
 
 // score = Σ linear_i x_i + Σ_h out_h tanh(bias_h + Σ in_hi x_i) for the features x of a candidate.

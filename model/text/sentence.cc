@@ -118,6 +118,22 @@ TextRange SentenceAround(std::string_view text, TextRange part) {
           end == icu::BreakIterator::DONE ? text.size() : static_cast<size_t>(end)};
 }
 
+TextRange WithList(std::string_view text, TextRange sentence) {
+  const size_t last = text.substr(0, sentence.end).find_last_not_of(" \t\r\n");
+  if (last == std::string_view::npos || last < sentence.begin || text[last] != ':') return sentence;
+  const size_t first = text.find_first_not_of(" \t\r\n", last + 1);
+  const std::string_view between = text.substr(last, std::min(first, text.size()) - last);
+  const auto ends = std::ranges::count(between, '\n');
+  if (first == std::string_view::npos || ends == 0 || ends > 2) return sentence;
+  size_t end = text.find('\n', first);
+  while (end != std::string_view::npos) {
+    const size_t next = text.find_first_not_of(" \t\r", end + 1);
+    if (next == std::string_view::npos || text[next] == '\n') break;
+    end = text.find('\n', next);
+  }
+  return {sentence.begin, std::min(end, text.size())};
+}
+
 std::vector<size_t> ClauseBegins(std::string_view text, TextRange sentence, size_t place) {
   std::vector<size_t> begins = {sentence.begin};
   for (size_t i = sentence.begin + 1; i < std::min(sentence.end, place); ++i) {

@@ -19,6 +19,10 @@ struct TextRange {
 // too. REQUIRES: `part` is not empty, and within `text`, of which not all bytes need to be UTF-8.
 TextRange SentenceAround(std::string_view text, TextRange part);
 
+// Returns a sentence of `text` that ends with a colon together with the list behind it, which ends
+// at an empty line; any other sentence as it is.
+TextRange WithList(std::string_view text, TextRange sentence);
+
 // Returns `text` with a space for each end of a line at which a sentence was broken by hand: behind
 // a long line that does not end a sentence, in front of a letter, which may be indented. Bytes keep
 // their places.

@@ -143,6 +143,7 @@ v1::Candidates Encode(const engine::JudgedCandidates& judged) {
   }
   for (const engine::Hit& block : judged.blocks) *result.add_blocks() = Encode(block);
   result.set_nothing(judged.nothing);
+  result.set_unneeded(judged.unneeded);
   return result;
 }
 

@@ -118,8 +118,10 @@ TEST_F(AdapterFilesTest, DocumentsDoNotDependOnTheJudge) {
   EXPECT_THAT(problem("sentence_tokens", 300),
               says("judge.sentence_tokens is 300, expected 1 to 256"));
   EXPECT_THAT(problem("refusal", ""), says("judge.refusal is \"\", expected a text"));
-  EXPECT_THAT(problem("linear", {1, 2}), says("judge.linear is [1,2], expected 12 numbers"));
+  EXPECT_THAT(problem("linear", {1, 2}), says("judge.linear is [1,2], expected 13 numbers"));
   EXPECT_THAT(problem("hidden", {{1, 2}}), says("judge.hidden is [[1,2]], expected at most 1024"));
+  EXPECT_THAT(problem("features", {"first"}),
+              says(R"(judge.features is ["first"], expected ["refuses","own_words",)"));
   EXPECT_THAT(problem("colour", "blue"), says("judge.colour is not a known key"));
 }
 
@@ -182,11 +184,10 @@ TEST_F(AdapterFilesTest, DocumentsDoNotDependOnTheReranker) {
   EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kNotFound, "reranker.safetensors"));
   root.erase("reranker");
   WriteFile(directory_ + "/memory.json", root.dump(2) + "\n");
-  EXPECT_THAT(Load(), says("judge.linear is"));
-  root["judge"] = {{"sentence_tokens", 12},
-                   {"refusal", "No."},
-                   {"linear", std::vector<double>(10)},
-                   {"hidden", nlohmann::json::array()}};
+  EXPECT_THAT(Load(), says("judge.features is"));
+  nlohmann::ordered_json& judge = root["judge"];
+  for (const char* key : {"features", "linear"}) judge[key].erase(12), judge[key].erase(11);
+  judge["hidden"] = nlohmann::json::array();
   WriteFile(directory_ + "/memory.json", root.dump(2) + "\n");
   EXPECT_EQ(fingerprint(), with);
 }

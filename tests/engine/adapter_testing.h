@@ -69,6 +69,17 @@ class AdapterTest : public ::testing::TestWithParam<Place> {
     EXPECT_THAT(IngestTokens(*engine, "d", golden_.Ids("tokens")), IsOk());
     return engine;
   }
+  // The same, by a model whose files `change(directory)` has changed.
+  template <typename Change>
+  std::unique_ptr<EngineImpl> MakeChanged(const std::string& name, const Change& change) {
+    const std::string directory = absl::StrCat(::testing::TempDir(), "/", name);
+    WriteTinyAdapter(directory);
+    change(directory);
+    auto engine =
+        MakeOf(std::shared_ptr<const model::CpuModel>(model::CpuModel::Load(directory).value()));
+    EXPECT_THAT(IngestTokens(*engine, "d", golden_.Ids("tokens")), IsOk());
+    return engine;
+  }
   static GenerateRequest Ask(std::vector<int32_t> prompt, std::vector<std::string> mounts = {"d"}) {
     GenerateRequest request = TokensRequest(std::move(prompt), kAnswerTokens, std::move(mounts));
     request.with_retrievals = true;

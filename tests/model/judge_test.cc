@@ -39,8 +39,9 @@ TEST(JudgeTest, ScoresAreThoseOfTheOracle) {
     for (const json& candidate : one["candidates"])
       candidates.push_back(
           {candidate[0].get<std::vector<int32_t>>(), candidate[1], candidate[2], candidate[3]});
-    const std::vector<double> scores = judge.Scores(one["question"].get<std::vector<int32_t>>(),
-                                                    blocks, one["nothing"], candidates);
+    const auto question = one["question"].get<std::vector<int32_t>>();
+    const std::vector<double> scores =
+        judge.Scores({question, blocks, one["unneeded"], one["nothing"]}, candidates);
     ASSERT_EQ(scores.size(), one["scores"].size());
     for (size_t k = 0; k < scores.size(); ++k)
       EXPECT_NEAR(scores[k], one["scores"][k].get<double>(), 1e-4) << one.dump();

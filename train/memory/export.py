@@ -35,10 +35,11 @@ def make_config(base, name, **changes):
 
 
 def write_config(folder, config):
-    """memory.json, with a judge's lists of numbers on one line each."""
+    """memory.json, with a judge's lists on one line each."""
     short = lambda numbers: "[" + ", ".join(f"{one:.5g}" for one in numbers) + "]"  # noqa: E731
     judge = config.get("judge", {})
-    long = {"linear": short(judge.get("linear", [])), "hidden": "[\n      " + ",\n      ".join(map(short, judge.get("hidden", []))) + "\n    ]"}
+    long = {"features": json.dumps(judge.get("features", [])), "linear": short(judge.get("linear", [])),
+            "hidden": "[\n      " + ",\n      ".join(map(short, judge.get("hidden", []))) + "\n    ]"}
     marked = {**config, "judge": {**judge, **{name: name.upper() for name in long}}} if judge else config
     text = json.dumps(marked, indent=2)
     for name, lines in long.items():

@@ -24,15 +24,16 @@ from data.idf import word_text
 from .export import write_config
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-FEATURES = ("refuses", "first", "nothing", "best", "weight", "document", "asked", "block", "span", "words",
+FEATURES = ("refuses", "own_words", "unneeded", "nothing", "best", "weight", "document", "asked", "block", "span", "words",
             "reranked", "best_reranked")
 WITHOUT_RERANKER = len(FEATURES) - 2
 SENTENCE_TOKENS, REFUSAL = 80, "The documents do not say."
-LEAST_LOGPROB = -15.0
+REFUSED_BLOCK, OWN_WORDS_BLOCK = -1, -2  # of candidates that are no sentences
+LEAST_LOGPROB, MOST_LOG_ODDS = -15.0, 15.0
 UNITS, PARTS = 8, 3       # hidden units of each part; the judge is the mean of the parts, which begin from other numbers
 STEPS, RATE, DECAY = 500, 5e-3, 3e-2
 UNANSWERABLE = 0.5        # the weight of a question without an answer
-REFUSED = 0.04            # of the questions that have an answer
+PRICES = {"refuses": 0.04, "own_words": 0.005}  # of the questions that have an answer, what is refused and left to the model at most
 FOLDS = 10
 
 
@@ -64,9 +65,15 @@ def share(part, whole):
     return part / whole if whole > 0 else 0.0
 
 
-def features(words, question, blocks, nothing, candidates):
-    """[candidates, FEATURES] of one question: its token ids; blocks: (token ids, weight, document); nothing: ln p that there is no answer;
-    candidates: (token ids, block or -1 of the refusal, ln p, score of the reranker)."""
+def log_odds(p):
+    if not 0 < p < 1:
+        return math.copysign(MOST_LOG_ODDS, p - 0.5)
+    return min(max(math.log(p) - math.log1p(-p), -MOST_LOG_ODDS), MOST_LOG_ODDS)
+
+
+def features(words, question, blocks, unneeded, nothing, candidates):
+    """[candidates, FEATURES] of one question: its token ids; blocks: (token ids, weight, document); unneeded: the weight of nothing;
+    nothing: ln p that there is no answer; candidates: (token ids, block, ln p, score of the reranker)."""
     asked = words.distinct(words(question))
     overlap = lambda tokens: share(words.sum(asked & words.distinct(words(tokens))), words.sum(asked))  # noqa: E731
     at_least = lambda logprob: max(logprob, LEAST_LOGPROB)  # noqa: E731
@@ -74,11 +81,12 @@ def features(words, question, blocks, nothing, candidates):
     best_reranked = max(reranked for _, block, _, reranked in candidates if block >= 0)
     rows = []
     for tokens, at, logprob, reranked in candidates:
+        shared = [at == REFUSED_BLOCK, at == OWN_WORDS_BLOCK, log_odds(unneeded), at_least(nothing), best]
         if at < 0:
-            rows.append([1, logprob, at_least(nothing), best, sum(weight for _, weight, _ in blocks), 0, 0, 0, 0, 0, 0, best_reranked])
+            rows.append([*shared, sum(weight for _, weight, _ in blocks), 0, 0, 0, 0, 0, reranked, best_reranked])
             continue
         block, weight, document = blocks[at]
-        rows.append([0, 0, at_least(nothing), best, weight, sum(w for _, w, of in blocks if of == document), overlap(tokens), overlap(block),
+        rows.append([*shared, weight, sum(w for _, w, of in blocks if of == document), overlap(tokens), overlap(block),
                      at_least(logprob), len(words.distinct(words(tokens))), reranked, best_reranked])
     return np.array(rows, dtype=np.float64)
 
@@ -101,12 +109,13 @@ class Questions:
                 blocks.setdefault(block["text"], encode(block["text"]))
             read = [(blocks[block["text"]], block["weight"], block["document"]) for block in row["blocks"]]
             candidates = [(one["tokens"], one["block"], one["logprob"], one["reranked"]) for one in row["candidates"]]
-            x.append(features(words, encode(row["q"]), read, row["nothing"], candidates))
+            x.append(features(words, encode(row["q"]), read, row["unneeded"], row["nothing"], candidates))
         self.at = np.cumsum([0] + [len(one) for one in x])
         self.x = np.concatenate(x)
         self.right = np.array([one["right"] for row in self.rows for one in row["candidates"]])
         self.answerable = np.array([row["kind"] == "answerable" for row in self.rows])
-        self.fold = np.array([zlib.crc32(row["document"].encode()[::-1]) % FOLDS for row in self.rows])
+        self.kind = np.array([("short " if "/short/" in row["id"] else "") + row["kind"] for row in self.rows])
+        self.fold = np.array([zlib.crc32(row["q" if row["kind"] == "general" else "document"].encode()[::-1]) % FOLDS for row in self.rows])
 
     def candidates(self, i):
         return slice(self.at[i], self.at[i + 1])
@@ -148,33 +157,34 @@ def fit(questions, chosen):
         for out, bias, *of_x in units:
             of_x = np.array(of_x) / scale
             hidden.append([out / PARTS, bias - of_x @ mean, *of_x])
-    return {"sentence_tokens": SENTENCE_TOKENS, "refusal": REFUSAL, "linear": linear.tolist(), "hidden": hidden}
+    return {"features": FEATURES, "sentence_tokens": SENTENCE_TOKENS, "refusal": REFUSAL, "linear": linear.tolist(), "hidden": hidden}
 
 
-def refused_share(questions, z, price):
-    """How many of the questions that have an answer are refused if a refusal's score is so much less."""
-    refuses = questions.x[:, FEATURES.index("refuses")]
-    best = [questions.at[i] + np.argmax((z - price * refuses)[questions.candidates(i)]) for i in range(len(questions.rows))]
-    return np.mean(refuses[best][questions.answerable]), np.array(best)
+def chosen(questions, z):
+    """The row of the best candidate of each question."""
+    return np.array([questions.at[i] + np.argmax(z[questions.candidates(i)]) for i in range(len(questions.rows))])
 
 
-def price_of_refusals(questions, z):
-    """What a refusal's score has to be less by, so that not more than REFUSED of the questions that have an answer are refused."""
-    low, high = -10.0, 10.0
+def price_of(feature, questions, z):
+    """What the score of the candidate with this feature has to be less by, so that not more than PRICES of the questions that have an answer
+    get it."""
+    is_it, low, high = questions.x[:, FEATURES.index(feature)], -10.0, 10.0
     for _ in range(30):
         middle = (low + high) / 2
-        low, high = (middle, high) if refused_share(questions, z, middle)[0] > REFUSED else (low, middle)
+        too_many = np.mean(is_it[chosen(questions, z - middle * is_it)][questions.answerable]) > PRICES[feature]
+        low, high = (middle, high) if too_many else (low, middle)
     return high
 
 
-def report(questions, z, price):
-    refused, best = refused_share(questions, z, price)
-    has, first = questions.answerable, questions.at[:-1]
-    print(f"{has.sum()} questions with an answer: right {questions.right[best][has].mean():.3f}, the sentence of the likeliest span "
-          f"{questions.right[first][has].mean():.3f}, one of the candidates "
-          f"{np.mean([questions.right[questions.candidates(i)].any() for i in np.flatnonzero(has)]):.3f}; refused {refused:.3f}")
-    if not has.all():
-        print(f"{(~has).sum()} without an answer: refused {questions.x[best, FEATURES.index('refuses')][~has].mean():.3f}")
+def report(questions, z):
+    best, first = chosen(questions, z), questions.at[:-1]
+    refused, own = (questions.x[best, FEATURES.index(feature)] for feature in PRICES)
+    for kind in sorted(set(questions.kind)):
+        of = questions.kind == kind
+        print(f"{of.sum()} {kind}: right {questions.right[best][of].mean():.3f}, the sentence of the likeliest span "
+              f"{questions.right[first][of].mean():.3f}, one of the candidates "
+              f"{np.mean([questions.right[questions.candidates(i)].any() for i in np.flatnonzero(of)]):.3f}; refused {refused[of].mean():.3f}, "
+              f"left to the model {own[of].mean():.3f}")
 
 
 def train(arguments):
@@ -186,14 +196,18 @@ def train(arguments):
         judge = fit(questions, np.flatnonzero(questions.fold != fold))
         for i in np.flatnonzero(questions.fold == fold):
             z[questions.candidates(i)] = scores(judge, questions.x[questions.candidates(i)])
-    price = price_of_refusals(questions, z)
-    report(questions, z, price)
+    prices = {}
+    for feature in PRICES:
+        prices[feature] = price_of(feature, questions, z)
+        z -= prices[feature] * questions.x[:, FEATURES.index(feature)]
+    report(questions, z)
     judge = fit(questions, np.arange(len(questions.rows)))
-    judge["linear"][FEATURES.index("refuses")] -= price
+    for feature, price in prices.items():
+        judge["linear"][FEATURES.index(feature)] -= price
     with open(os.path.join(arguments.memory, "memory.json")) as file:
         config = json.load(file)
     if "reranker" not in config:
-        judge["linear"] = judge["linear"][:WITHOUT_RERANKER]
+        judge["features"], judge["linear"] = judge["features"][:WITHOUT_RERANKER], judge["linear"][:WITHOUT_RERANKER]
         judge["hidden"] = [unit[:WITHOUT_RERANKER + 2] for unit in judge["hidden"]]
     write_config(arguments.memory, {**config, "judge": judge})
 
@@ -205,17 +219,17 @@ def golden(path):
              " was", " lost", " found", " documents", " do", " not", " say", " when", " where", "?", " harbour", " lantern", " winter"]
     words = Words(texts)
     some = lambda low, high: [draw.randrange(1, len(texts)) for _ in range(draw.randint(low, high))]  # noqa: E731
-    judge = {"sentence_tokens": SENTENCE_TOKENS, "refusal": REFUSAL, "linear": [draw.gauss(0, 1) for _ in FEATURES],
+    judge = {"features": FEATURES, "sentence_tokens": SENTENCE_TOKENS, "refusal": REFUSAL, "linear": [draw.gauss(0, 1) for _ in FEATURES],
              "hidden": [[draw.gauss(0, 1) for _ in range(len(FEATURES) + 2)] for _ in range(5)]}
     logprob = lambda: round(-20 * draw.random(), 3)  # noqa: E731
     cases = []
     for _ in range(40):
         blocks = [(some(3, 12), round(draw.random(), 3), draw.randrange(2)) for _ in range(draw.randint(1, 4))]
         candidates = [(some(1, 9), draw.randrange(len(blocks)), logprob(), round(draw.gauss(0, 3), 3)) for _ in range(draw.randint(1, 5))]
-        candidates.append(([5, 20, 21, 22, 23, 3], -1, logprob(), 0))
-        question, nothing = some(0, 6), logprob()
-        case = {"question": question, "blocks": blocks, "nothing": nothing, "candidates": candidates,
-                "scores": scores(judge, features(words, question, blocks, nothing, candidates)).tolist()}
+        candidates += [([5, 20, 21, 22, 23, 3], REFUSED_BLOCK, 0, 0), ([], OWN_WORDS_BLOCK, 0, round(draw.gauss(0, 3), 3))]
+        question, nothing, unneeded = some(0, 6), logprob(), draw.choice([0, 1, round(draw.random(), 6)])
+        case = {"question": question, "blocks": blocks, "unneeded": unneeded, "nothing": nothing, "candidates": candidates,
+                "scores": scores(judge, features(words, question, blocks, unneeded, nothing, candidates)).tolist()}
         cases.append(case)
     with open(path, "w") as file:
         json.dump({"texts": texts, "judge": judge, "cases": cases}, file, indent=None, separators=(",", ":"))

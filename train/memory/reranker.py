@@ -25,6 +25,7 @@ from .model import EPS
 
 CHANGED = {"in_proj": "qkv", "out_proj": "o"}  # matrices of the engine's layers, and those of the base that they are made of
 BEFORE_SENTENCE, BEFORE_QUESTION, END = "\n>", "\nQuestion:", "\nAnswered:"
+NO_DOCUMENT = "No document is needed."  # read in place of a sentence: how likely the answer is left to the model
 GOLDEN_CONFIG = {"layers": 2, "rank": 4, "context_tokens": 6, "sentence_tokens": 30, "question_tokens": 20}
 GOLDEN_SENTENCES = 12
 
@@ -112,7 +113,7 @@ def save(reranker, folder, config):
     if "judge" in config:
         judge, filled = config["judge"], lambda weights, count: weights + [0.0] * (count - len(weights))
         hidden = [filled(unit, len(FEATURES) + 2) for unit in judge["hidden"]]
-        config = {**config, "judge": {**judge, "linear": filled(judge["linear"], len(FEATURES)), "hidden": hidden}}
+        config = {**config, "judge": {**judge, "features": FEATURES, "linear": filled(judge["linear"], len(FEATURES)), "hidden": hidden}}
     write_config(folder, {**config, "reranker": reranker.config})
 
 

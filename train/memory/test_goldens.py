@@ -63,7 +63,7 @@ def test_a_judge_without_a_reranker_goes_on_with_one():
     with tempfile.TemporaryDirectory() as folder:
         reranker.save(reranker.open_reranker(GOLDEN, base), folder, {**config, "judge": old})
         made = json.loads(pathlib.Path(folder, "memory.json").read_text())["judge"]
-    assert made["linear"] == old["linear"] + [0, 0] and made["hidden"] == [old["hidden"][0] + [0, 0]]
+    assert made["features"] == list(judge.FEATURES) and made["linear"] == old["linear"] + [0, 0] and made["hidden"] == [old["hidden"][0] + [0, 0]]
 
 
 class MadeUpQuestions:

@@ -31,7 +31,7 @@ PAPERS = [
     {"id": f"note-{i}", "text": f"The {thing} is in the {place}.\nThe keys are with {who}. Nobody else has them, and the door stays shut.",
      "qa": [{"q": [f"Where is the {thing}?", f"Where do I find the {thing}?"], "a": place},
             {"q": ["Who has the keys?", "Whom do I ask for the keys?"], "a": who, "say": f"{who} has them."}],
-     "none": ["When does the door open?"]}
+     "none": ["When does the door open?"], "short": {"qa": [{"q": "who can let me in", "a": who}], "none": ["When can I come?"]}}
     for i, (thing, place, who) in enumerate([("ladder", "barn", "Ada"), ("boat", "shed", "Omar"), ("map", "mill", "Rosa")] * 4)]
 
 
@@ -99,7 +99,9 @@ def test_the_reader_learns_where_answers_stand():
 def the_reranker_learns_which_sentences_answer(out, lessons, base_file, folder):
     base, config = Base.load(base_file), {**reranker.GOLDEN_CONFIG, "layers": 1}
     asked = ["--base", base_file, "--memory", out, "--features", os.path.join(folder, "features.pt"),
-             "--sentences", os.path.join(folder, "sentences.jsonl"), "--steps", "60", "--rate", "1e-2"]
+             "--sentences", os.path.join(folder, "sentences.jsonl"), "--qa", os.path.join(folder, "qa"),
+             "--general", os.path.join(folder, "general.txt"), "--steps", "60", "--rate", "1e-2"]
+    pathlib.Path(folder, "general.txt").write_text("Who wrote Faust?\nhello\n")
     with mock.patch.object(train_reranker, "CONFIG", config), mock.patch.object(train_reranker, "BATCH", 4):
         train_reranker.train(train_reranker.arguments(asked))
     rows = train_reranker.sentences(train_reranker.arguments(asked), base)
@@ -108,6 +110,17 @@ def the_reranker_learns_which_sentences_answer(out, lessons, base_file, folder):
         assert all(sentence == sentence.strip() for _, sentence, _ in row["sentences"])
     loss = lambda model: train_reranker.loss_of(model, rows, random.Random(1)).item()  # noqa: E731
     assert loss(reranker.open_reranker(out, base)) < 0.8 * loss(reranker.Reranker(config, base).eval())
+
+
+def test_short_questions_and_general_prompts_have_sentences():
+    short = list(train_reranker.short_rows(PAPERS[:1]))
+    assert [(row["q"], [one for _, one, right in row["sentences"] if right]) for row in short] == [
+        ("who can let me in", ["The keys are with Ada."]), ("When can I come?", [])]
+    general, = train_reranker.general_rows(["Where do keys come from?"], short)
+    assert general["sentences"][0] == ["The ladder is in the barn.\n", "The keys are with Ada.", False]
+    chosen = train_reranker.choose(general, random.Random(1))
+    assert chosen[-1] == ["", reranker.NO_DOCUMENT, True] and not train_reranker.choose(short[0], random.Random(1))[-1][2]
+    assert [one for _, one in train_reranker.sentences_of("One. Two\n\n - 3.5 kg \nfour")] == ["One.", "Two", "- 3.5 kg", "four"]
 
 
 def test_sentences_end_where_they_should():

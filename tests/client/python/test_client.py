@@ -8,6 +8,8 @@ import threading
 
 import pytest
 import recollect
+from recollect import _messages
+from recollect.v1 import documents_pb2, generation_pb2
 from serving import ASKED, BOOKS, NEEDLE, SOURCE, TEXT, Server
 
 
@@ -51,6 +53,18 @@ def test_generation_streams_and_collects(client):
     result = client.generate(**ASKED, retrievals=True).result()
     assert result.tokens == tuple(t for e in events if isinstance(e, recollect.Tokens) for t in e.ids)
     assert chunks(result) == [[h.chunk for h in e.hits] for e in events if isinstance(e, recollect.Retrieval)]
+
+
+def test_candidates_are_told():
+    hit = documents_pb2.Hit(document="rules", chunk=3, weight=0.5)
+    told = generation_pb2.Candidates(blocks=[hit], nothing=-2, unneeded=0.25, candidates=[
+        generation_pb2.Candidate(ids=[4, 5], text="No dogs.", block=0, logprob=-1, score=2.5, reranked=3),
+        generation_pb2.Candidate(block=-2)])
+    event = _messages.event(generation_pb2.GenerateResponse(candidates=told))
+    assert event.blocks[0].document == "rules" and event.unneeded == 0.25
+    assert event.candidates[0] == recollect.Candidate((4, 5), "No dogs.", 0, -1, 2.5, 3) and event.candidates[1].block == -2
+    request = _messages.generate_request("Dogs?", 0, None, {"candidates": True})
+    assert request.with_candidates
 
 
 def chunks(result):

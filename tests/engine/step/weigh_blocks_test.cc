@@ -56,10 +56,12 @@ TEST(WeighBlocksTest, WhatWasFoundIsRankedAmongThoseThatOnlyFollow) {
 TEST(WeighBlocksTest, BlocksAreReadIfTogetherTheyAreLikelierThanNothing) {
   const std::vector<kernels::ScoredCandidate> found = {{0, 0}, {9, 0}};
   const Recalled read = WeighBlocks(found, std::log(1.9F), 2, kDistance, None);
-  EXPECT_THAT(read.weights, SizeIs(2));
+  EXPECT_TRUE(read.layers_read());
   EXPECT_NEAR(read.nothing, 1.9 / 3.9, 1e-6);
   const Recalled left = WeighBlocks(found, std::log(2.1F), 2, kDistance, None);
-  EXPECT_THAT(left.weights, IsEmpty());
+  EXPECT_FALSE(left.layers_read());
+  EXPECT_TRUE(left.reader_reads());
+  EXPECT_FALSE(WeighBlocks(found, std::log(2999.F), 2, kDistance, None).reader_reads());
   EXPECT_THAT(left.blocks, SizeIs(2));
   EXPECT_NEAR(left.nothing, 2.1 / 4.1, 1e-6);
 }

@@ -52,6 +52,21 @@ TEST(SentenceTest, LinesOfListsAndTablesAreSentences) {
   EXPECT_EQ(Around("-5 degrees\n", "degrees"), "-5 degrees");
 }
 
+TEST(SentenceTest, AListBelongsToTheSentenceBeforeIt) {
+  const auto with_list = [](std::string_view text) {
+    const TextRange range =
+        WithList(text, SentenceAround(text, {text.find("bring"), text.find(":")}));
+    return InOneLine(text.substr(range.begin, range.end - range.begin));
+  };
+  EXPECT_EQ(with_list("Come early. Please bring:\n- a towel\n- soap\n\nNo pets."),
+            "Please bring: - a towel - soap");
+  EXPECT_EQ(with_list("Please bring: \r\n\r\n1. a towel\r\n2. soap"),
+            "Please bring: 1. a towel 2. soap");
+  EXPECT_EQ(with_list("Please bring:\n\n\nNo pets."), "Please bring:");
+  EXPECT_EQ(with_list("Please bring: a towel.\n- soap\n"), "Please bring: a towel.");
+  EXPECT_EQ(with_list("Please bring:\n"), "Please bring:");
+}
+
 TEST(SentenceTest, BrokenLinesOfAParagraphBelongTogether) {
   const std::string text =
       "Any person may copy this licence, and may hand it on to others as long as\r\n"

@@ -22,6 +22,8 @@ from recollect.errors import (
 )
 from recollect.types import (
     Backup,
+    Candidate,
+    Candidates,
     Document,
     Done,
     Event,
@@ -43,6 +45,7 @@ from recollect.types import (
 
 __all__ = [
     "Aborted", "AlreadyExists", "AsyncClient", "AsyncGeneration", "AsyncSession", "Backup", "Cancelled",
+    "Candidate", "Candidates",
     "Client", "DataLoss", "DeadlineExceeded", "Document", "Done", "Event", "FailedPrecondition",
     "GenerateArguments", "Generation", "Hit", "Internal", "InvalidArgument", "Message", "NotFound", "Options", "OutOfRange",
     "PermissionDenied", "Progress", "RecollectError", "ResourceExhausted", "Result", "Retrieval", "Saved", "Scores",

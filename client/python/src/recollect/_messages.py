@@ -20,8 +20,10 @@ Prompt = str | Sequence[int] | types.Conversation
 
 CHAT_DEFAULTS: types.GenerateArguments = {"max_tokens": 512, "retrievals": True}
 
-_NESTED: dict[str, type[Any]] = {"Document": types.Document, "Hit": types.Hit, "Retrieval": types.Retrieval,
-                                 "Saved": types.Saved, "Usage": types.Usage}
+_NESTED: dict[str, type[Any]] = {
+    one.__name__: one
+    for one in (types.Candidate, types.Document, types.Hit, types.Retrieval, types.Saved, types.Usage)
+}
 
 
 def decode(cls: type[T], message: Message) -> T:
@@ -158,6 +160,7 @@ def generate_request(
         raise TypeError(f"stop: {stop!r} is one string, expected a list of them")
     fields: dict[str, Any] = dict(arguments)
     fields["with_retrievals"] = fields.pop("retrievals", False)
+    fields["with_candidates"] = fields.pop("candidates", False)
     sampling = {name: fields.pop(name) for name in _SAMPLING & fields.keys()}
     save_as, replace = fields.pop("save_as", None), fields.pop("replace", False)
     if save_as is not None:
@@ -210,6 +213,8 @@ def event(response: generation.GenerateResponse) -> types.Event | None:
         return decode(types.Tokens, response.tokens)
     if kind == "retrieval":
         return decode(types.Retrieval, response.retrieval)
+    if kind == "candidates":
+        return decode(types.Candidates, response.candidates)
     if kind == "logprobs":
         return decode(types.TokenLogprobs, response.logprobs)
     return decode(types.Done, response.done) if kind == "done" else None
@@ -240,6 +245,7 @@ class Collector:
             finish_reason=done.reason,
             usage=done.usage,
             saved=done.saved,
+            candidates=next((e for e in self._events if isinstance(e, types.Candidates)), None),
         )
 
 

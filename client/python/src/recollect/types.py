@@ -121,6 +121,34 @@ class Retrieval:
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """What a question about documents may be answered with."""
+
+    ids: tuple[int, ...]
+    text: str
+    block: int
+    """Of a sentence the place of its hit in Candidates.blocks; -1: the documents do not say; -2: the model's own words,
+    of which there are no ids yet."""
+    logprob: float
+    """Natural, of the span for which a sentence was chosen."""
+    score: float
+    """The candidate with the largest is the answer."""
+    reranked: float
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What an answer was chosen among. Comes before its first Tokens."""
+
+    candidates: tuple[Candidate, ...]
+    blocks: tuple[Hit, ...]
+    nothing: float
+    """The natural logarithm of the probability that these blocks have no answer."""
+    unneeded: float
+    """How likely no document is needed."""
+
+
+@dataclass(frozen=True)
 class Tokens:
     """Tokens generated since the last such event. `text` may lag behind `ids`: it has whole
     characters only, and nothing that may still become a stop string."""
@@ -190,7 +218,7 @@ class Message:
 Conversation = Sequence[Message | Mapping[str, str]]
 """A mapping has the keys role and content, as for OpenAI's clients."""
 
-Event = Tokens | TokenLogprobs | Retrieval | Done
+Event = Tokens | TokenLogprobs | Retrieval | Candidates | Done
 
 
 @dataclass(frozen=True)
@@ -207,6 +235,8 @@ class Result:
     usage: Usage
     saved: Saved | None = None
     """With save_as."""
+    candidates: Candidates | None = None
+    """If asked for, and the answer was chosen among them."""
 
 
 @dataclass(frozen=True)
@@ -266,6 +296,8 @@ class GenerateArguments(TypedDict, total=False):
     """Whether questions about the documents are answered by sentences of theirs; yes, unless told otherwise."""
     retrievals: bool
     """Whether there are Retrieval events."""
+    candidates: bool
+    """Whether there is a Candidates event where an answer is chosen among them."""
     logprobs: int
     """There are TokenLogprobs events, with so many of the likeliest tokens (0 to 20)."""
     save_as: str

@@ -20,8 +20,7 @@ struct Candidate {
   std::vector<int32_t> tokens;  // none of the model's own words
   int64_t block = kRefusal;     // of a sentence: where its best span is, as an index
   float logprob = 0;            // natural: of that span; else 0
-  float reranked =
-      0;  // CpuModel::Rerank's score of the sentence, or of kNoDocument; of the refusal 0
+  float reranked = 0;           // CpuModel::Rerank's score, of kNoDocument too; of the refusal 0
 
   bool is_sentence() const { return block >= 0; }
 };

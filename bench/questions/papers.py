@@ -13,12 +13,6 @@ from scores import ANSWERABLE, GENERAL, UNANSWERABLE, score
 
 HALVES = ("choosing", "reporting")
 GENERAL_FOLDER = pathlib.Path(__file__).with_name("general")  # prompts for which nobody needs a document, a file for each half
-# More of those that are reported.
-GENERAL_PROMPTS = [
-    "What is the capital of France?", "How many legs does a spider have?", "Write a short poem about the sea.", "What is 15 plus 27?",
-    "Explain in one sentence why leaves are green.", "Who wrote Romeo and Juliet?", "How do I make a cup of tea?", "Translate \"thank you\" into Spanish.",
-    "Hello! How are you today?", "Name three countries in South America.", "What is the opposite of \"generous\"?", "Which planet is closest to the sun?",
-    "Suggest a name for a grey cat.", "Write a Python function that adds two numbers.", "Give me two tips for sleeping better."]
 SAMPLE_BYTES = 1 << 16
 FRONT_MATTER = 0.05  # of a book: title pages and contents, which no excerpt should consist of
 
@@ -49,8 +43,7 @@ def read_papers(folder, half):
 
 
 def general_prompts(half):
-    prompts = (GENERAL_FOLDER / f"{half}.txt").read_text(encoding="utf-8").splitlines()
-    return prompts + GENERAL_PROMPTS if half == "reporting" else prompts
+    return (GENERAL_FOLDER / f"{half}.txt").read_text(encoding="utf-8").splitlines()
 
 
 def drawn(questions, count):

@@ -108,9 +108,9 @@ def tensors_of(reranker):
 
 def save(reranker, folder, config):
     """reranker.safetensors, in bf16, and the key "reranker" of memory.json. A judge that knew of none goes on without its scores, so that the
-    memory can be served for the candidates that the next judge is trained on."""
+    memory can be served for the candidates that the next judge is trained on. One that does not name its features is not used anyway."""
     save_tensors(tensors_of(reranker), os.path.join(folder, "reranker.safetensors"))
-    if "judge" in config:
+    if "features" in config.get("judge", {}):
         judge, filled = config["judge"], lambda weights, count: weights + [0.0] * (count - len(weights))
         hidden = [filled(unit, len(FEATURES) + 2) for unit in judge["hidden"]]
         config = {**config, "judge": {**judge, "features": FEATURES, "linear": filled(judge["linear"], len(FEATURES)), "hidden": hidden}}

@@ -59,7 +59,7 @@ def test_reranker_golden():
 
 def test_a_judge_without_a_reranker_goes_on_with_one():
     base, config = goldens.open_models(GOLDEN).base, json.loads((GOLDEN / "memory.json").read_text())
-    old = {**config["judge"], "linear": config["judge"]["linear"][:judge.WITHOUT_RERANKER], "hidden": [judge.WITHOUT_RERANKER * [1.0] + [2.0, 3.0]]}
+    old = {**config["judge"], "features": judge.FEATURES[:judge.WITHOUT_RERANKER], "linear": config["judge"]["linear"][:judge.WITHOUT_RERANKER], "hidden": [judge.WITHOUT_RERANKER * [1.0] + [2.0, 3.0]]}
     with tempfile.TemporaryDirectory() as folder:
         reranker.save(reranker.open_reranker(GOLDEN, base), folder, {**config, "judge": old})
         made = json.loads(pathlib.Path(folder, "memory.json").read_text())["judge"]

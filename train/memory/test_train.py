@@ -157,7 +157,9 @@ def test_documents_and_sessions(setting):
     held = [paper for paper in PAPERS if data.held_out(paper)]
     assert held and not [paper for paper in setting.maker.papers if data.held_out(paper)]
     assert data.read_papers(setting.args.qa, "test") == held
-    assert not set(papers.GENERAL_PROMPTS) & set(data.GENERAL)
+    choosing, reporting = ({prompt.casefold() for prompt in papers.general_prompts(half)} for half in papers.HALVES)
+    trained = {prompt.casefold() for prompt in (ROOT / "train/memory/general.txt").read_text(encoding="utf-8").splitlines()}
+    assert not trained & (choosing | reporting) and not {prompt.casefold() for prompt in data.GENERAL} & reporting
     kinds, config = set(), setting.adapter.config
     for step in range(16):
         batch = setting.batch(step)

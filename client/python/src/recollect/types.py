@@ -117,7 +117,8 @@ class Retrieval:
     hits: tuple[Hit, ...]
     """Best first."""
     nothing: float = 0.0
-    """Of a model with a memory adapter: the weight of nothing. From 0.5 on, no document was read."""
+    """Of a model with a memory adapter: the weight of nothing. From 0.5 on the layers read no document; from 0.999 on not even
+    the reader does, or the judge has left the answer to the model."""
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@
     python3 bench/questions/questions.py --server http://127.0.0.1:8080 --qa DIR --books DIR --tokens 64k --mode memory --json answers.jsonl
     python3 bench/questions/candidates.py --server 127.0.0.1:50051 --qa DIR --out candidates.jsonl
 
-All documents of the half that questions.py has put there are mounted, with its books. Both wordings of a question are asked; the short questions with their own
-document alone; the general prompts with all, and with one of them alone. A line for each: what was read, and the candidates, of each of which it says whether it
+All documents of the half that questions.py has put there are mounted, with its books. Both wordings of a question are asked; the questions of somebody who has
+one document open with that alone; the general prompts with all, and with one of them alone. A line for each: what was read, and the candidates, of each of which it says whether it
 is right. What is left to the model without reading has no line. Lines that are there are not asked for again. Needs a memory with a judge, and the package of
 client/python.
 """
@@ -31,10 +31,10 @@ def both_wordings(source):
 
 def everything(folder):
     """All that is asked about the documents of a folder: (question, whether its document alone is mounted). A general prompt has a document here, too."""
-    source, short = papers.Papers(folder, "choosing"), papers.ShortQuestions(folder, "choosing")
+    source, own = papers.Papers(folder, "choosing"), [papers.QuestionsAlone(folder, "choosing", key) for key in papers.ALONE]
     names = list(source.documents)
     general = [{**one, "document": names[i % len(names)]} for i, one in enumerate(source.general)]
-    return source, ([(one, False) for one in both_wordings(source) + general] + [(one, True) for one in short.questions()]
+    return source, ([(one, False) for one in both_wordings(source) + general] + [(one, True) for some in own for one in some.questions()]
                     + [({**one, "id": one["id"] + "/alone"}, True) for one in general])
 
 

@@ -13,6 +13,8 @@ from scores import ANSWERABLE, GENERAL, UNANSWERABLE, score
 
 HALVES = ("choosing", "reporting")
 GENERAL_FOLDER = pathlib.Path(__file__).with_name("general")  # prompts for which nobody needs a document, a file for each half
+KEYS = ("id", "text", "qa", "none")
+ALONE = ("short", "about")  # keys of the questions that are asked about a document alone
 SAMPLE_BYTES = 1 << 16
 FRONT_MATTER = 0.05  # of a book: title pages and contents, which no excerpt should consist of
 
@@ -34,7 +36,7 @@ def read_papers(folder, half):
                 try:
                     paper = json.loads(line)
                     if half_of(paper["id"]) == half:
-                        papers[paper["id"]] = {key: paper[key] for key in ("id", "text", "qa", "none", "short") if key != "short" or key in paper}
+                        papers[paper["id"]] = {key: paper[key] for key in KEYS} | {key: paper[key] for key in ALONE if key in paper}
                 except (ValueError, KeyError, TypeError) as error:
                     raise SystemExit(f"{path}:{number} is no document with questions: {error!r}") from error
     if not papers:
@@ -85,20 +87,23 @@ class Papers:
         return score(question, said, citations, document)
 
 
-class ShortQuestions(Papers):
-    """The short questions that some documents have: those of somebody who has just this document open."""
+class QuestionsAlone(Papers):
+    """Those questions that some documents have of somebody who has just this document open: "short" ones, or those "about" the document as a whole."""
     alone = True
 
-    def __init__(self, folder, half):
+    def __init__(self, folder, half, key):
         super().__init__(folder, half)
-        self.rows = [paper for paper in self.rows if "short" in paper]
+        self.key, self.rows = key, [paper for paper in self.rows if key in paper]
         self.documents = {paper["id"]: paper["text"] for paper in self.rows}
 
     def questions(self, limit=None):
-        with_answer = [{"id": f"{paper['id']}/short/{i}", "kind": ANSWERABLE, "document": paper["id"], "q": one["q"], "a": one["a"]}
-                       for paper in self.rows for i, one in enumerate(paper["short"]["qa"])]
-        without = [{"id": f"{paper['id']}/short/none/{i}", "kind": UNANSWERABLE, "document": paper["id"], "q": question, "a": None}
-                   for paper in self.rows for i, question in enumerate(paper["short"]["none"])]
+        with_answer, without = [], []
+        for paper in self.rows:
+            own = paper[self.key]
+            row = lambda number, kind, q, a: {"id": f"{paper['id']}/{self.key}/{number}", "kind": kind, "document": paper["id"], "q": q, "a": a}  # noqa: B023, E731
+            asked = [(one["q"], one["a"]) for one in own["qa"]] if "qa" in own else [(q, own["a"]) for q in own["q"]]
+            with_answer += [row(i, ANSWERABLE, q, a) for i, (q, a) in enumerate(asked)]
+            without += [row(f"none/{i}", UNANSWERABLE, q, None) for i, q in enumerate(own.get("none", []))]
         return drawn(with_answer, limit) + drawn(without, limit and (limit + 3) // 4)
 
 

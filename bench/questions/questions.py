@@ -11,7 +11,7 @@ The documents of a half (papers.py says which) are mounted beside that many toke
     memory    layers read retrieved blocks
     both      both
 
---short asks short questions ("Can I bring a friend?"), each with its own document alone mounted beside the books.
+--alone short asks short questions ("Can I bring a friend?"), --alone about what a document is about, each with that document alone mounted.
 
 Right is an answer in whose first 40 tokens the accepted words stand, without difference of case. --json gets a line for each answer, with what was said and
 which blocks were given; answers that it has already are not asked again, and Ctrl+C ends with the table of what there is. With a document mounted general
@@ -262,7 +262,7 @@ def parse(argv):
     parser.add_argument("--books", type=pathlib.Path, help="folder of books: *.txt, and of *.jsonl those by held-out authors; .xz too")
     parser.add_argument("--squad", type=pathlib.Path, help="asks SQuAD's questions in place of --qa (squad.py); --tokens are with its articles then")
     parser.add_argument("--facts", action="store_true", help="asks for made-up facts in place of --qa (facts.py); --tokens are with their documents then")
-    parser.add_argument("--short", action="store_true", help="asks the short questions of --qa, each with its own document alone mounted")
+    parser.add_argument("--alone", choices=papers.ALONE, help="asks these questions of --qa, each with its own document alone mounted")
     parser.add_argument("--half", choices=papers.HALVES, default="choosing", help="held-out documents that choices may be made by, or those that are reported")
     parser.add_argument("--tokens", type=listed(tokens), default=[1 << 16], help="of books, beside the documents: 64k,1m; 0: none")
     parser.add_argument("--mode", type=listed(str, MODES), default=["nothing", "whole", "text"], help=",".join(MODES))
@@ -298,7 +298,9 @@ def source_of(arguments):
         return Squad(arguments.squad)
     if arguments.facts:
         return facts.Facts(papers.read_books(arguments.books, held_out_authors()))
-    return (papers.ShortQuestions if arguments.short else papers.Papers)(arguments.qa, arguments.half)
+    if arguments.alone:
+        return papers.QuestionsAlone(arguments.qa, arguments.half, arguments.alone)
+    return papers.Papers(arguments.qa, arguments.half)
 
 
 def run(arguments):
@@ -306,7 +308,7 @@ def run(arguments):
     with contextlib.closing(Server(arguments.server, arguments.key)) as server:
         arguments.model, fingerprint = server.model()
         settings = {"half": source.name, "model": arguments.model, "fingerprint": fingerprint, "max_tokens": arguments.max_tokens,
-                    "text_tokens": arguments.text_tokens, "quotes": arguments.quotes, "papers": source.digest} | ({"short": True} if source.alone else {})
+                    "text_tokens": arguments.text_tokens, "quotes": arguments.quotes, "papers": source.digest} | ({"alone": arguments.alone} if source.alone else {})
         with contextlib.closing(Answers(arguments.json, settings)) as answers:
             return ask_and_print(server, answers, Ways(arguments, source), arguments)
 

@@ -336,11 +336,11 @@ class RunTest(unittest.TestCase):
 
     def test_of_a_short_question_only_its_document_is_mounted(self):
         with script() as server:
-            out, status = run(self.folder, server, "--mode", "text", "--short", "--tokens", "0")
+            out, status = run(self.folder, server, "--mode", "text", "--alone", "short", "--tokens", "0")
             self.assertEqual(status, 0, out.getvalue())
         rows = [row for row in self.rows()[1:] if row["kind"] != scores.GENERAL]
         self.assertEqual(sorted(row["q"] for row in rows), ["first?", "nobody knows?"])
-        source = papers.ShortQuestions(self.folder, "choosing")
+        source = papers.QuestionsAlone(self.folder, "choosing", "short")
         source.documents["other"] = "text"
         ways = questions.Ways(argparse.Namespace(mode=["text"], tokens=[0], text_tokens=None, quotes=None), source)
         mounts = lambda question: ways.request("text", 0, question)[1]["mounts"]  # noqa: E731

@@ -125,7 +125,7 @@ void AddBackup(CLI::App& app, Command& command) {
   add_number(add("verify", "Compare the checksums of all files of a backup",
                  {"backup verify 3 --backup-dir /backup/recollect"}, &Verify));
   CLI::App* restore =
-      add("restore", "Restore a backup into a directory that is not there yet",
+      add("restore", "Restore a backup into a directory that is new or empty",
           {"backup restore 3 --backup-dir /backup/recollect --into /var/lib/recollect"}, &Restore);
   add_number(restore);
   restore->add_option("--into", options->into, "The new data directory")

@@ -216,9 +216,6 @@ struct Hit {
   std::string quote = {};
 };
 
-// The weight of nothing from which on not even the reader looks for an answer in documents.
-inline constexpr float kReadsNothing = 0.999f;
-
 // The chunks that one group retrieved at one landmark position.
 struct Retrieval {
   int64_t position = 0;
@@ -227,7 +224,8 @@ struct Retrieval {
   std::vector<Hit> hits;  // best first
   // With a memory adapter: the weight of nothing, which with those of all that is read adds up
   // to 1. From 0.5 on no hit is read by the layers: all hits have the weight 0, and what is not
-  // quoted is the base model's own. It is 1 where the judge leaves the answer to that.
+  // quoted is the base model's own. It is 1 where the judge leaves the answer to that, or where
+  // there are no blocks.
   std::optional<float> nothing = {};
   bool as_text = false;  // these were put in front of the prompt, which ends at `position`
 };
@@ -240,11 +238,12 @@ struct JudgedCandidates {
     // An index into `blocks` of a sentence; -1: it says that the documents do not answer; -2: the
     // model's own words, of which nothing is known yet.
     int64_t block = -1;
-    float logprob = 0;   // natural: of the reader's span in the sentence; else 0
+    float logprob = 0;   // natural: of the reader's likeliest span in the sentence; -15 without one
     float reranked = 0;  // the reranker's score; 0 of the refusal, and where there is none
     double score = 0;    // by the judge: the largest is said
   };
-  // Sentences by their spans, the likeliest first; then the model's own words and the refusal.
+  // Sentences, those of a passage in order, the best passage first; then the model's own words and
+  // the refusal.
   std::vector<Candidate> candidates;
   std::vector<Hit> blocks;  // what was read, last what only the reader read; without scores
   float unneeded = 0;       // the weight of nothing: how likely no document is needed

@@ -11,7 +11,6 @@
 namespace recollect::model {
 namespace {
 
-constexpr float kLeastLogprob = -15;
 constexpr double kMostLogOdds = 15;
 
 // Distinct words without the blank one. Ordered, so that sums have one order.
@@ -47,7 +46,7 @@ double WeightOf(std::span<const ReadBlock> blocks, const Belongs& belongs) {
   return sum;
 }
 
-double AtLeast(float logprob) { return static_cast<double>(std::max(logprob, kLeastLogprob)); }
+double AtLeast(float logprob) { return static_cast<double>(std::max(logprob, Candidate::kNoSpan)); }
 
 double LogOdds(float probability) {
   const auto p = static_cast<double>(probability);
@@ -84,7 +83,7 @@ std::vector<double> Judge::Scores(const Evidence& evidence,
     return std::inner_product(weights.begin(), weights.end(), x.begin(), 0.0);
   };
   const WordSet asked = WordsOf(words_, evidence.question);
-  float best = kLeastLogprob, best_reranked = -std::numeric_limits<float>::infinity();
+  float best = Candidate::kNoSpan, best_reranked = -std::numeric_limits<float>::infinity();
   for (const Candidate& candidate : candidates) {
     if (!candidate.is_sentence()) continue;
     best = std::max(best, candidate.logprob);

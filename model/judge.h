@@ -16,10 +16,11 @@ namespace recollect::model {
 // is not known yet.
 struct Candidate {
   static constexpr int64_t kRefusal = -1, kOwnWords = -2;
+  static constexpr float kNoSpan = -15;  // a span's logprob counts as this at least
 
   std::vector<int32_t> tokens;  // none of the model's own words
-  int64_t block = kRefusal;     // of a sentence: where its best span is, as an index
-  float logprob = 0;            // natural: of that span; else 0
+  int64_t block = kRefusal;     // of a sentence: where its best span is, or it begins; an index
+  float logprob = kNoSpan;      // natural: of that span
   float reranked = 0;           // CpuModel::Rerank's score, of kNoDocument too; of the refusal 0
 
   bool is_sentence() const { return block >= 0; }

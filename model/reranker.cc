@@ -1,40 +1,37 @@
 #include "model/reranker.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <string>
 
 namespace recollect::model {
 namespace {
 
-constexpr std::string_view kBeforeSentence = "\n>",
-                           kBeforeQuestion = "\nQuestion:", kEnd = "\nAnswered:";
+constexpr std::string_view kBeforeQuestion = "Question:", kEndOfLine = "\n";
 
 }  // namespace
 
-std::vector<int32_t> RerankerTokens(const Tokenizer& tokenizer, const RerankerConfig& config,
-                                    const SentenceInContext& sentence, std::string_view question) {
-  std::vector<int32_t> tokens;
-  const auto encode = [&](std::string_view text) {
-    return tokenizer.Encode(text).value_or(std::vector<int32_t>());
+RerankerText MakeRerankerText(const Tokenizer& tokenizer, const RerankerConfig& config,
+                              std::string_view question, std::span<const std::string> sentences) {
+  RerankerText text;
+  const auto encode = [&](std::string_view part) {
+    return tokenizer.Encode(part).value_or(std::vector<int32_t>());
   };
-  const auto add = [&](std::string_view text) {
-    const std::vector<int32_t> all = encode(text);
-    tokens.insert(tokens.end(), all.begin(), all.end());
+  const auto add = [&](std::span<const int32_t> tokens) {
+    text.tokens.insert(text.tokens.end(), tokens.begin(), tokens.end());
   };
-  const auto add_last = [&](std::string_view text, std::ptrdiff_t most) {
-    const std::vector<int32_t> all = encode(text);
-    tokens.insert(tokens.end(), all.end() - std::min(std::ssize(all), most), all.end());
+  const std::vector<int32_t> end_of_line = encode(kEndOfLine);
+  const auto add_line = [&](std::string_view sentence) {
+    const std::vector<int32_t> all = encode(sentence);
+    add(std::span(all).first(std::min(all.size(), static_cast<size_t>(config.sentence_tokens))));
+    add(end_of_line);
+    text.ends.push_back(text.tokens.size() - 1);
   };
-  add_last(sentence.before, config.context_tokens);
-  add(kBeforeSentence);
-  const size_t end = tokens.size() + static_cast<size_t>(config.sentence_tokens);
-  add(std::string(" ").append(sentence.sentence));
-  tokens.resize(std::min(tokens.size(), end));
-  add(kBeforeQuestion);
-  add_last(std::string(" ").append(question), config.question_tokens);
-  add(kEnd);
-  return tokens;
+  add(encode(kBeforeQuestion));
+  const std::vector<int32_t> asked = encode(std::string(" ").append(question));
+  add(std::span(asked).last(std::min(asked.size(), static_cast<size_t>(config.question_tokens))));
+  add(end_of_line);
+  add_line(kNoDocument);
+  for (const std::string& sentence : sentences) add_line(sentence);
+  return text;
 }
 
 }  // namespace recollect::model

@@ -6,7 +6,7 @@
 
 All documents of the half that questions.py has put there are mounted, with its books. Both wordings of a question are asked; the questions of somebody who has
 one document open with that alone; the general prompts with all, and with one of them alone. A line for each: what was read, and the candidates, of each of which it says whether it
-is right. What is left to the model without reading has no line. Lines that are there are not asked for again. Needs a memory with a judge, and the package of
+is right. A question for which no sentence is found has no line. Lines that are there are not asked for again. Needs a memory with a judge, and the package of
 client/python.
 """
 import argparse
@@ -51,7 +51,7 @@ class Asker:
         return self.texts[place]
 
     def row(self, question, alone):
-        """The line of a question; None where nothing is read."""
+        """The line of a question; None where there are no candidates."""
         mounts = [PREFIX + question["document"]] if alone else self.mounts
         judged = self.client.chat(question["q"], mounts=mounts, max_tokens=1, candidates=True).result().candidates
         if judged is None:

@@ -14,7 +14,6 @@ import statistics
 import recollect
 from papers import general_prompts
 
-READS_NOTHING = 0.999  # the least weight of nothing where nobody has read, or the judge has left the answer to the model
 START, END = 1, 2  # <|im_start|> and <|im_end|> of SmolLM2
 SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 
@@ -52,7 +51,7 @@ def main():
             if client.generate(prompt, max_tokens=arguments.tokens).result().text != alone.text:
                 raise SystemExit(f"the model's chat template is not SmolLM2's: {alone.text!r} is not what its tokens give")
             same += alone.text == beside.text
-            if beside.retrievals[-1].nothing >= READS_NOTHING:
+            if beside.retrievals[-1].nothing == 1:  # the judge has left the answer to the model
                 means.append(0)
                 continue
             drawn = [answer(client, text, arguments.tokens, temperature=1, seed=seed).tokens for seed in range(arguments.answers)]

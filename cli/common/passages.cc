@@ -124,9 +124,8 @@ void PrintPassages(client::Client& client,
                    std::FILE* out) {
   std::vector<Passage> passages = PassagesOf(retrievals);
   const bool unread =
-      std::any_of(retrievals.begin(), retrievals.end(), [](const v1::Retrieval& one) {
-        return one.has_nothing() && one.nothing() >= engine::kReadsNothing;
-      });
+      std::any_of(retrievals.begin(), retrievals.end(),
+                  [](const v1::Retrieval& one) { return one.has_nothing() && one.nothing() == 1; });
   if (unread && passages.empty()) std::fputs("  (no document was read)\n", out);
   if (passages.size() > kMaxPassages) passages.resize(kMaxPassages);
   for (const Passage& passage : passages) {

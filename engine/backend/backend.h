@@ -24,6 +24,7 @@
 #include "kernels/gca/gca.h"
 #include "model/chunk.h"
 #include "model/reading.h"
+#include "model/reranker.h"
 #include "model/state/local_state.h"
 #include "store/document_store.h"
 
@@ -156,9 +157,9 @@ class Backend {
   // Returns what the adapter's reader says of the question's blocks. REQUIRES: it has one.
   virtual absl::StatusOr<model::Reading> Read(const model::ReaderQuestion& question) = 0;
 
-  // Returns the score that the adapter's reranker gives each text of RerankerTokens. REQUIRES: it
-  // has one.
-  virtual std::vector<float> Rerank(std::span<const std::vector<int32_t>> texts) = 0;
+  // Returns the scores that the adapter's reranker gives the lines of each text. REQUIRES: it has
+  // one.
+  virtual std::vector<std::vector<float>> Rerank(std::span<const model::RerankerText> texts) = 0;
 
   // Computes the logits of each row of PieceRows::head and passes them to PieceRows::consume, or
   // the token chosen from them to PieceRows::choose (rows.h). These are called on any thread, or on

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/session/text_stream.h"
+#include "engine/step/passages.h"
 #include "model/reranker.h"
 #include "model/text/sentence.h"
 #include "model/text/tokenizer.h"
@@ -17,72 +18,103 @@ using Candidate = JudgedCandidates::Candidate;
 
 constexpr size_t kLongSentence = 40;  // tokens
 
-// A block that was read, and the tokens beside it in its document, as far as they are known.
-struct Passage {
-  std::span<const int32_t> before, tokens, after;
-};
-
-std::span<const int32_t> TokensOf(const Piece& piece, ChunkRef ref) {
-  const auto wanted = std::ranges::find(piece.wanted, ref, &WantedChunk::ref);
-  return wanted != piece.wanted.end() ? wanted->tokens() : std::span<const int32_t>();
+std::string Utf8(std::string_view bytes) {
+  TextStream stream({});
+  std::string text = stream.Push(bytes);
+  return text + stream.Flush();
 }
 
-// A sentence in one line, and the text before it.
-struct Sentence {
-  std::vector<int32_t> tokens;
-  std::string before;
-};
+std::string TextOf(const model::Tokenizer& tokenizer, std::span<const int32_t> tokens) {
+  return Utf8(BytesOf(tokenizer, tokens));
+}
 
-// Makes candidates of spans.
-class Sentences {
+// Finds the candidates of a question.
+class CandidateFinder {
  public:
-  Sentences(const model::Tokenizer& tokenizer, int64_t most_tokens)
-      : tokenizer_(tokenizer), most_tokens_(static_cast<size_t>(most_tokens)) {}
-
-  // Returns the sentence around a span of the passage, cut to the most tokens; no tokens if there
-  // are no words in it.
-  Sentence Around(const Passage& passage, const model::Span& span) const {
-    const std::string before =
-        Bytes(passage.before) + Bytes(passage.tokens.first(static_cast<size_t>(span.first)));
-    const std::string said = Bytes(model::TokensOf(span, passage.tokens));
-    const std::string text = before + said +
-                             Bytes(passage.tokens.subspan(static_cast<size_t>(span.last) + 1)) +
-                             Bytes(passage.after);
-    const model::TextRange part = {before.size(), before.size() + said.size()};
-    const model::TextRange range = model::WithList(text, model::SentenceAround(text, part));
-    return Fitting(text, range, part.begin);
+  CandidateFinder(const model::Model& model, const Piece& piece)
+      : judge_(model.judge()->config()),
+        reranker_(model.config().adapter.reranker),
+        tokenizer_(*model.tokenizer()) {
+    // Of a long message the end, with some words more, so that the rest is cut into the same
+    // tokens.
+    const size_t asked = 2 * static_cast<size_t>(reranker_.question_tokens);
+    question_ = model::InOneLine(
+        TextOf(tokenizer_, piece.question.last(std::min(piece.question.size(), asked))));
   }
 
-  std::string Text(std::span<const int32_t> tokens) const { return Utf8(Bytes(tokens)); }
+  // Adds the sentences of a passage.
+  void Add(const Passage& passage) {
+    std::vector<std::string> said;
+    std::vector<size_t> lines;
+    for (const model::TextRange& range : model::SentencesIn(passage.text, passage.inside())) {
+      const auto best = std::ranges::find_if(passage.spans, [&](const PlacedSpan& one) {
+        return one.range.begin < range.end && one.range.end > range.begin;
+      });
+      const bool has_span = best != passage.spans.end();
+      const size_t place =
+          std::max(range.begin, has_span ? best->range.begin : passage.inside().begin);
+      const model::TextRange whole = model::WithList(passage.text, range);
+      model::Candidate candidate = {.tokens = Tokens(passage.text, whole, place)};
+      if (candidate.tokens.empty()) continue;
+      candidate.block =
+          static_cast<int64_t>(has_span ? best->span->block : passage.BlockAt(range.begin));
+      if (has_span) candidate.logprob = best->span->logprob;
+      said.push_back(TextOf(tokenizer_, whole.end == range.end
+                                            ? candidate.tokens
+                                            : Tokens(passage.text, range, place)));
+      lines.push_back(NumberOf(std::move(candidate)));
+    }
+    if (said.empty() || !reranker_.exists()) return;
+    found_.texts.push_back(model::MakeRerankerText(tokenizer_, reranker_, question_, said));
+    found_.lines.push_back(std::move(lines));
+  }
+
+  // Adds the model's own words, which are the first line of each text.
+  FoundCandidates Take() {
+    if (found_.candidates.empty()) return {};
+    const size_t own = found_.candidates.size();
+    found_.candidates.push_back({.tokens = {}, .block = model::Candidate::kOwnWords});
+    for (std::vector<size_t>& lines : found_.lines) lines.insert(lines.begin(), own);
+    return std::move(found_);
+  }
 
  private:
-  // A long sentence begins with a later clause, but not behind the place that matters.
-  Sentence Fitting(std::string_view text, const model::TextRange& range, size_t place) const {
-    Sentence fitting;
+  // Returns the tokens of a sentence of `text` in one line, cut to the most tokens; none if there
+  // are no words in it. A long one begins with a later clause, but not behind the byte `place`.
+  std::vector<int32_t> Tokens(std::string_view text, const model::TextRange& range,
+                              size_t place) const {
+    const auto most = static_cast<size_t>(judge_.sentence_tokens);
+    std::vector<int32_t> fitting;
     for (const size_t begin : model::ClauseBegins(text, range, place)) {
       auto tokens =
           tokenizer_.Encode(model::InOneLine(Utf8(text.substr(begin, range.end - begin))));
       if (!tokens.ok() || tokens->empty()) break;
-      fitting = {*std::move(tokens), Utf8(text.substr(0, begin))};
-      if (fitting.tokens.size() <= std::min(kLongSentence, most_tokens_)) break;
+      fitting = *std::move(tokens);
+      if (fitting.size() <= std::min(kLongSentence, most)) break;
     }
-    fitting.tokens.resize(std::min(fitting.tokens.size(), most_tokens_));
+    fitting.resize(std::min(fitting.size(), most));
     return fitting;
   }
 
-  std::string Bytes(std::span<const int32_t> tokens) const {
-    std::string bytes;
-    for (const int32_t token : tokens) bytes += tokenizer_.TokenBytes(token);
-    return bytes;
-  }
-  static std::string Utf8(std::string_view bytes) {
-    TextStream stream({});
-    std::string text = stream.Push(bytes);
-    return text + stream.Flush();
+  // Returns where the candidate is. Of two that say the same the one with the likelier span is
+  // kept.
+  size_t NumberOf(model::Candidate candidate) {
+    const auto same =
+        std::ranges::find(found_.candidates, candidate.tokens, &model::Candidate::tokens);
+    const auto number = static_cast<size_t>(same - found_.candidates.begin());
+    if (same == found_.candidates.end()) {
+      found_.candidates.push_back(std::move(candidate));
+    } else if (candidate.logprob > same->logprob) {
+      *same = std::move(candidate);
+    }
+    return number;
   }
 
+  const model::JudgeConfig& judge_;
+  const model::RerankerConfig& reranker_;
   const model::Tokenizer& tokenizer_;
-  const size_t most_tokens_;
+  std::string question_;
+  FoundCandidates found_;
 };
 
 void AddBlock(const Piece& piece, const ChunkRef& ref, const ChunkMemory& chunk, float weight,
@@ -100,35 +132,17 @@ void AddBlock(const Piece& piece, const ChunkRef& ref, const ChunkMemory& chunk,
 
 FoundCandidates FindCandidates(const model::Model& model, const Piece& piece,
                                const LandmarkMemory& memory, const model::Reading& reading) {
-  std::vector<Passage> passages;
-  memory.ForEachRead([&](const ChunkRef& ref, const ChunkMemory& chunk, float) {
-    passages.push_back({TokensOf(piece, {ref.owner, ref.index - 1}), chunk.tokens,
-                        TokensOf(piece, {ref.owner, ref.index + 1})});
-  });
-  const Sentences sentences(*model.tokenizer(), model.judge()->config().sentence_tokens);
-  const model::RerankerConfig& reranker = model.config().adapter.reranker;
-  // Of a long message the end, with some words more, so that the rest is cut into the same tokens.
-  const size_t asked = 2 * static_cast<size_t>(reranker.question_tokens);
-  const std::string question =
-      model::InOneLine(sentences.Text(piece.question.last(std::min(piece.question.size(), asked))));
-  FoundCandidates found;
-  const auto add = [&](model::Candidate candidate, const model::SentenceInContext& text) {
-    found.candidates.push_back(std::move(candidate));
-    if (reranker.exists())
-      found.texts.push_back(model::RerankerTokens(*model.tokenizer(), reranker, text, question));
-  };
-  for (const model::Span& span : reading.spans) {  // the likeliest first
-    Sentence one = sentences.Around(passages[span.block], span);
-    const bool is_new = std::ranges::find(found.candidates, one.tokens,
-                                          &model::Candidate::tokens) == found.candidates.end();
-    if (one.tokens.empty() || !is_new) continue;
-    const std::string text = sentences.Text(one.tokens);
-    add({std::move(one.tokens), static_cast<int64_t>(span.block), span.logprob},
-        {one.before, text});
-  }
-  if (!found.candidates.empty())
-    add({.tokens = {}, .block = model::Candidate::kOwnWords}, {"", model::kNoDocument});
-  return found;
+  const auto most = static_cast<size_t>(model.judge()->config().passage_blocks);
+  CandidateFinder finder(model, piece);
+  for (const Passage& passage : FindPassages(*model.tokenizer(), piece, memory, reading, most))
+    finder.Add(passage);
+  return finder.Take();
+}
+
+void AddScores(const std::vector<std::vector<float>>& scores, FoundCandidates& found) {
+  for (size_t i = scores.size(); i-- > 0;)  // of equal candidates the first counts
+    for (size_t line = scores[i].size(); line-- > 0;)
+      found.candidates[found.lines[i][line]].reranked = scores[i][line];
 }
 
 JudgedCandidates JudgeCandidates(const model::Model& model, const Piece& piece,
@@ -145,12 +159,11 @@ JudgedCandidates JudgeCandidates(const model::Model& model, const Piece& piece,
   if (refusal.ok() && !refusal->empty())
     candidates.push_back({.tokens = *refusal, .block = model::Candidate::kRefusal});
 
-  const Sentences sentences(*model.tokenizer(), judge.config().sentence_tokens);
   const std::vector<double> scores =
       judge.Scores({piece.question, blocks, unneeded, nothing}, candidates);
   for (size_t i = 0; i < candidates.size(); ++i) {
     model::Candidate& one = candidates[i];
-    std::string text = sentences.Text(one.tokens);
+    std::string text = TextOf(*model.tokenizer(), one.tokens);
     judged.candidates.push_back(
         {std::move(one.tokens), std::move(text), one.block, one.logprob, one.reranked, scores[i]});
   }

@@ -1,8 +1,9 @@
-// Quotes answer questions about documents: the adapter's judge chooses among the sentences in which
-// its reader finds an answer, the refusal, and the model's own words. Before the layers run, so
-// that they read no document for the last (docs/decisions/0078-answers-are-sentences.md and 0080).
+// Quotes answer questions about documents: the adapter's judge chooses among the sentences of a few
+// passages, the refusal, and the model's own words. Before the layers run, so that they read no
+// document for the last (docs/decisions/0078-answers-are-sentences.md, 0080 and 0081).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -12,20 +13,30 @@
 #include "model/judge.h"
 #include "model/model.h"
 #include "model/reading.h"
+#include "model/reranker.h"
 
 namespace recollect::engine {
 
-// Candidates for the answer to a question: sentences, those with the likeliest spans first, then
-// the model's own words.
+// Candidates for the answer to a question.
 struct FoundCandidates {
-  std::vector<model::Candidate> candidates;  // without what a reranker says
-  std::vector<std::vector<int32_t>> texts;   // RerankerTokens of each; empty without a reranker
+  // The sentences of the passages, in order, then the model's own words; without what a reranker
+  // says.
+  std::vector<model::Candidate> candidates;
+  // The text of each passage for the reranker, and the candidates that are its lines; both are
+  // empty without a reranker.
+  std::vector<model::RerankerText> texts;
+  std::vector<std::vector<size_t>> lines;
 };
 
-// Returns them by the spans of `reading`, which is of all that `memory` has for the reader, to
-// answer Piece::question; nothing if there is no sentence. REQUIRES: the model has a judge.
+// Returns the candidates to answer Piece::question: the sentences of the blocks with the likeliest
+// spans of `reading`, and of those with the largest weights in `memory`, in turn, and of the
+// opening of the best block's document. `reading` is of all that `memory` has for the reader.
+// Nothing if there is no sentence. REQUIRES: the model has a judge.
 FoundCandidates FindCandidates(const model::Model& model, const Piece& piece,
                                const LandmarkMemory& memory, const model::Reading& reading);
+
+// Adds what the reranker says of `found.texts`.
+void AddScores(const std::vector<std::vector<float>>& scores, FoundCandidates& found);
 
 // Returns the candidates and the refusal, judged. `unneeded`: the weight of nothing. REQUIRES: as
 // above; there is a sentence.

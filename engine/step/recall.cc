@@ -108,6 +108,7 @@ Recalled WeighBlocks(std::span<const ScoredCandidate> found, float score_of_noth
 
   Recalled recalled;
   recalled.nothing = static_cast<float>(of_nothing / sum);
+  if (!shares.empty()) recalled.nothing = std::min(recalled.nothing, std::nextafter(1.0F, 0.0F));
   for (const Share& share : shares) {
     recalled.blocks.push_back(share.block);
     recalled.weights.push_back(static_cast<float>(share.share / sum));

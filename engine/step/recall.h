@@ -25,7 +25,7 @@ struct Recalled {
   std::vector<float> weights;
   // Where in `blocks` those are that were found, best first. The rest only follow one of them.
   std::vector<size_t> found;
-  float nothing = 1;  // the weight of nothing: that no document is needed
+  float nothing = 1;  // the weight of nothing: that no document is needed; 1 only without blocks
   // The best of the others, for the reader, and their weights, each beside those above.
   std::vector<kernels::ScoredCandidate> more;
   std::vector<float> more_weights;
@@ -34,9 +34,6 @@ struct Recalled {
   // the model's own words are the base's own to the bit, where a trace of blocks that have nothing
   // to do with the question would change them.
   bool layers_read() const { return nothing < 0.5F; }
-  // Whether the reader looks for an answer in blocks: unless it is all but certain that no document
-  // is needed.
-  bool reader_reads() const { return nothing < kReadsNothing; }
 };
 
 // Recalls blocks. `u` [query_width]: CpuModel::RecallQuery of the rows of `asking`. `hits`: the

@@ -257,6 +257,13 @@ void Retriever::AddForReader(Piece& piece, const Recalled& recalled, Selection& 
   for (size_t k = 0; k < recalled.weights.size() && !recalled.layers_read(); ++k)
     add(recalled.blocks[k], recalled.weights[k]);
   for (size_t k = 0; k < recalled.more.size(); ++k) add(recalled.more[k], recalled.more_weights[k]);
+  if (recalled.blocks.empty()) return;
+  const int64_t best = recalled.blocks.front().candidate;
+  const int64_t opening = best - piece.session->Resolve(best).ref.index;
+  const auto is_opening = [&](const ScoredCandidate& one) { return one.candidate == opening; };
+  const auto weighed = std::span(recalled.blocks).first(recalled.weights.size());
+  if (std::ranges::none_of(weighed, is_opening) && std::ranges::none_of(recalled.more, is_opening))
+    add({.candidate = opening}, 0);
 }
 
 // A piece has one landmark at most, the last row of those that ask.
@@ -301,12 +308,11 @@ absl::Status Retriever::SelectRecalled(std::span<Piece* const> pieces) {
       ReplaceByRandom(selection.candidates, piece.first_position + piece.landmarks.front().row, 0,
                       recalled->blocks);
     }
-    const bool asks_reader = !piece.question.empty() && recalled->reader_reads();
-    if (asks_reader) AddForReader(piece, *recalled, selection);
+    if (!piece.question.empty()) AddForReader(piece, *recalled, selection);
     const std::span<const float> read = recalled->weights;
     AddSelection(askers_[i], recalled->blocks, recalled->layers_read() ? read : read.first(0),
                  std::move(selection));
-    if (asks_reader) WantNeighbors(piece);
+    if (!piece.question.empty()) WantNeighbors(piece);
   }
   return absl::OkStatus();
 }

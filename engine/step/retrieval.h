@@ -60,7 +60,8 @@ class Retriever {
     std::vector<float> alone;  // of the question's rows alone; empty: they are all that ask
   };
   absl::StatusOr<Recalled> RecallFor(const Piece& piece, const Asked& asked) const;
-  // Adds the blocks that only the reader reads.
+  // Adds the blocks that only the reader reads: also the opening of the best one's document, which
+  // says what this is about.
   static void AddForReader(Piece& piece, const Recalled& recalled, Selection& selection);
   // Select for a model with an adapter, which has one group.
   absl::Status SelectRecalled(std::span<Piece* const> pieces);

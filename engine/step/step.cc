@@ -108,9 +108,7 @@ absl::Status StepRunner::Judge(Piece& piece) const {
   ASSIGN_OR_RETURN(const model::Reading reading, backend_.Read(question));
   FoundCandidates found = FindCandidates(model_, piece, memory, reading);
   if (found.candidates.empty()) return absl::OkStatus();
-  const std::vector<float> scores =
-      found.texts.empty() ? std::vector<float>() : backend_.Rerank(found.texts);
-  for (size_t i = 0; i < scores.size(); ++i) found.candidates[i].reranked = scores[i];
+  if (!found.texts.empty()) AddScores(backend_.Rerank(found.texts), found);
   piece.judged = JudgeCandidates(model_, piece, memory, selection.nothing, reading.nothing,
                                  std::move(found.candidates));
   if (OwnWordsAreBest(piece.judged))

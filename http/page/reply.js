@@ -6,7 +6,6 @@ import { Passage } from "./passage.js";
 import { stream } from "./stream.js";
 
 const SHOWN = 36; // characters of a citation
-const READS_NOTHING = 0.999; // the weight of nothing from which on nobody looks for an answer in documents
 
 export class Reply {
   /** `documents`: {id: document} that are mounted. `again(reply)` is called when the person wants another try. */
@@ -100,7 +99,7 @@ export class Reply {
   /** `nothing`: the weight of no document in the answer, where the model says it. */
   cite(citations, nothing) {
     this.citations = citations;
-    if (nothing >= READS_NOTHING && !citations.length) this.note("No document was read for this answer.");
+    if (nothing === 1 && !citations.length) this.note("No document was read for this answer.");
     this.chips.hidden = !citations.length;
     this.chips.replaceChildren(make("span", { className: "quiet" }, "From"), ...citations.map((one, index) => this.chip(one, index)));
     this.opened = this.open(citations[0] ?? null); // the answer may have misread it

@@ -26,6 +26,7 @@ constexpr int kMaxSpans = 20;
 constexpr int kMaxSentenceTokens = 256;
 constexpr int64_t kMaxUnits = 1024;
 constexpr int kMaxMoreBlocks = 64;
+constexpr int kMaxPassageBlocks = 64;
 constexpr int kMaxRerankerTokens = 512;
 constexpr double kMaxJudgeWeight = 1e6;
 
@@ -56,18 +57,20 @@ std::vector<double> Weights(const json& value, size_t count) {
   return value.get<std::vector<double>>();
 }
 
-// Judges of earlier releases, which do not name their features, are not used.
+// Judges of earlier releases, which chose among other candidates, are not used.
 void ReadJudge(Fields& fields, size_t features, JudgeConfig& judge) {
-  const auto names = std::span(CandidateFeature::kNames).first(features);
-  const json expected_names(std::vector<std::string>(names.begin(), names.end()));
-  const json* known = fields.Find("features", false);
-  if (known == nullptr) {
-    for (const char* key : {"drafts", "draft_tokens", "span_drafts", "sentence_tokens", "refusal",
-                            "linear", "hidden"})
+  if (fields.Find("passage_blocks", false) == nullptr) {
+    for (const char* key : {"drafts", "draft_tokens", "span_drafts", "features", "sentence_tokens",
+                            "refusal", "linear", "hidden"})
       fields.Find(key, false);
     return;
   }
-  if (*known != expected_names) fields.Expected("features", expected_names.dump());
+  const auto names = std::span(CandidateFeature::kNames).first(features);
+  const json expected_names(std::vector<std::string>(names.begin(), names.end()));
+  const json* known = fields.Find("features", true);
+  if (known != nullptr && *known != expected_names)
+    fields.Expected("features", expected_names.dump());
+  fields.Integer("passage_blocks", 1, kMaxPassageBlocks, true, judge.passage_blocks);
   fields.Integer("sentence_tokens", 1, kMaxSentenceTokens, true, judge.sentence_tokens);
   const json* refusal = fields.Find("refusal", true);
   if (refusal != nullptr && refusal->is_string() && !refusal->get_ref<const std::string&>().empty())
@@ -105,10 +108,15 @@ void ReadReader(Fields& fields, ReaderConfig& reader) {
   fields.Integer("spans", 1, kMaxSpans, true, reader.spans);
 }
 
+// Those of earlier releases, which read one sentence at a time, are not used.
 void ReadReranker(Fields& fields, int layers, RerankerConfig& reranker) {
+  if (fields.Find("context_tokens", false) != nullptr) {
+    for (const char* key : {"layers", "rank", "sentence_tokens", "question_tokens"})
+      fields.Find(key, false);
+    return;
+  }
   fields.Integer("layers", 1, layers, true, reranker.layers);
   fields.Integer("rank", 1, kMaxSize, true, reranker.rank);
-  fields.Integer("context_tokens", 0, kMaxRerankerTokens, true, reranker.context_tokens);
   fields.Integer("sentence_tokens", 1, kMaxRerankerTokens, true, reranker.sentence_tokens);
   fields.Integer("question_tokens", 1, kMaxRerankerTokens, true, reranker.question_tokens);
 }

@@ -93,7 +93,7 @@ struct AdapterConfig {
   double dense_share = 1, sparse_share = 1;
   JudgeConfig judge;        // of possible answers; needs the reader
   ReaderConfig reader;      // of blocks
-  RerankerConfig reranker;  // of sentences
+  RerankerConfig reranker;  // of the sentences of passages
 };
 
 // The parts of one decoder layer.

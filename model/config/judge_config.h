@@ -44,12 +44,13 @@ struct JudgeConfig {
     double out = 0, bias = 0;
     std::vector<double> in;  // by feature
   };
-  int sentence_tokens = 0;  // the most of a candidate; 0: there is no judge
+  int passage_blocks = 0;   // of which the sentences are candidates, the most; 0: there is no judge
+  int sentence_tokens = 0;  // the most of a candidate
   std::string refusal;      // what is said where documents do not answer
   std::vector<double> linear;
   std::vector<Unit> hidden;
 
-  bool exists() const { return sentence_tokens > 0; }
+  bool exists() const { return passage_blocks > 0; }
 };
 
 }  // namespace recollect::model

@@ -15,7 +15,8 @@ struct ReaderConfig {
   int layers = 0;
   int64_t ffn = 0;          // inner width of the layers' FFN
   int question_tokens = 0;  // the most rows of a prompt's end that are the question
-  int more_blocks = 0;      // the most that it reads besides those that the layers read
+  int more_blocks = 0;      // the most that it reads besides those that the layers read, and an
+                            // opening
   int span_tokens = 0;      // the most of a span
   int spans = 0;            // the most of a reading
 

@@ -6,7 +6,6 @@ namespace recollect::model {
 struct RerankerConfig {
   int layers = 0;           // the base's lowest, which it changes and runs; 0: there is no reranker
   int rank = 0;             // of the change of each matrix
-  int context_tokens = 0;   // the most before a sentence that it reads
   int sentence_tokens = 0;  // the most of a sentence
   int question_tokens = 0;  // the most of a question, the last
 

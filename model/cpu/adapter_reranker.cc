@@ -1,5 +1,5 @@
 // The reranker of a memory adapter (docs/llama.md, "Reranker"): the base's lower layers with their
-// changes read a sentence and a question, and the last row, of unit RMS, is scored.
+// changes read a question and sentences, and the last row of each line, of unit RMS, is scored.
 #include <algorithm>
 
 #include "kernels/elementwise/elementwise.h"
@@ -11,43 +11,67 @@ namespace {
 
 constexpr kernels::ScratchName kRows;
 
-// A text's rows of one layer.
+// Rows of one layer that follow those of `state`.
 void AddSegments(LayerState& state, int64_t rows, std::vector<Segment>& segments) {
   for (int64_t row = 0; row < rows; row += LayerState::kMaxAppend)
     segments.push_back({&state, std::min(rows - row, LayerState::kMaxAppend)});
 }
 
+// The tokens with which all texts begin: the question and kNoDocument, perhaps more.
+std::span<const int32_t> SharedTokens(std::span<const RerankerText> texts) {
+  std::span<const int32_t> shared = texts.front().tokens;
+  for (const RerankerText& text : texts) {
+    const auto end = std::ranges::mismatch(shared, text.tokens).in1;
+    shared = shared.first(static_cast<size_t>(end - shared.begin()));
+  }
+  return shared;
+}
+
 }  // namespace
 
-std::vector<float> CpuModel::Rerank(kernels::OpContext& ctx,
-                                    std::span<const std::vector<int32_t>> texts) const {
+std::vector<std::vector<float>> CpuModel::Rerank(kernels::OpContext& ctx,
+                                                 std::span<const RerankerText> texts) const {
   const RerankerWeights& weights = weights_->adapter.reranker;
   const LayerContext context = ContextOf(*this);
   const int64_t d = config().d;
-  std::vector<int32_t> tokens;
-  for (const std::vector<int32_t>& text : texts)
-    tokens.insert(tokens.end(), text.begin(), text.end());
+  const std::span<const int32_t> shared = SharedTokens(texts);
+  const int64_t shared_rows = std::ssize(shared);
+  std::vector<int32_t> tokens(shared.begin(), shared.end());
+  for (const RerankerText& text : texts)
+    tokens.insert(tokens.end(), text.tokens.begin() + shared_rows, text.tokens.end());
   const int64_t rows = std::ssize(tokens);
   float* const h = ctx.Floats(kRows, rows * d);
+  float* const h_own = h + shared_rows * d;  // of what the texts do not share, one after the other
   Embed(tokens, h);
-  const auto layers = static_cast<int>(weights.mixers.size());
-  std::vector<LocalState> states(
-      texts.size(), LocalState::Create(config(), config().local, layers, cache_dtype()));
+  // The layers of a base have one pattern.
+  const LayerState none =
+      LocalState::Create(config(), config().local, 1, cache_dtype()).layers.front();
   for (size_t layer = 0; layer < weights.mixers.size(); ++layer) {
+    const auto mix = [&](std::span<const Segment> segments, float* x, int64_t count) {
+      kernels::Add(ctx, RunMixer(ctx, context, weights.mixers[layer], segments, x), count * d, x);
+    };
+    LayerState asked = none;
     std::vector<Segment> segments;
+    AddSegments(asked, shared_rows, segments);
+    mix(segments, h, shared_rows);
+    std::vector<LayerState> states(texts.size(), asked);
+    segments.clear();
     for (size_t i = 0; i < texts.size(); ++i)
-      AddSegments(states[i].layers[layer], std::ssize(texts[i]), segments);
-    const auto add = [&](const float* delta) { kernels::Add(ctx, delta, rows * d, h); };
-    add(RunMixer(ctx, context, weights.mixers[layer], segments, h));
-    add(RunFfn(ctx, context, weights_->layers[layer].ffn, h, rows));
+      AddSegments(states[i], std::ssize(texts[i].tokens) - shared_rows, segments);
+    if (rows > shared_rows) mix(segments, h_own, rows - shared_rows);
+    kernels::Add(ctx, RunFfn(ctx, context, weights_->layers[layer].ffn, h, rows), rows * d, h);
   }
-  std::vector<float> scores;
-  float* end = h;
-  for (const std::vector<int32_t>& text : texts) {
-    end += std::ssize(text) * d;
-    float* const last = end - d;
-    kernels::RmsNorm(ctx, last, nullptr, kAdapterNormEps, 1, d, last);
-    scores.push_back(Dot(weights.head.data(), last, d) + weights.bias);
+  kernels::RmsNorm(ctx, h, nullptr, kAdapterNormEps, rows, d, h);
+  std::vector<std::vector<float>> scores;
+  const float* own = h_own;
+  for (const RerankerText& text : texts) {
+    std::vector<float>& of_text = scores.emplace_back();
+    for (const size_t end : text.ends) {
+      const auto at = static_cast<int64_t>(end);
+      const float* const row = at < shared_rows ? h + at * d : own + (at - shared_rows) * d;
+      of_text.push_back(Dot(weights.head.data(), row, d) + weights.bias);
+    }
+    own += (std::ssize(text.tokens) - shared_rows) * d;
   }
   return scores;
 }

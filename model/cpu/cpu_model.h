@@ -25,6 +25,7 @@
 #include "model/chunk.h"
 #include "model/model.h"
 #include "model/reading.h"
+#include "model/reranker.h"
 #include "model/state/local_state.h"
 
 namespace recollect::model {
@@ -134,12 +135,11 @@ class CpuModel final : public Model {
   std::vector<TokenScores> ReadBlock(kernels::OpContext& ctx, const ReaderQuestion& question,
                                      const ReaderBlock& block) const;
 
-  // Returns the score that the reranker gives each of these texts, which RerankerTokens has made:
-  // the larger, the likelier the sentence answers the question; 0 is the score of no answer. A
-  // score does not depend on the other texts. REQUIRES: a reranker, and texts of at least one
-  // token.
-  std::vector<float> Rerank(kernels::OpContext& ctx,
-                            std::span<const std::vector<int32_t>> texts) const;
+  // Returns the scores that the reranker gives the lines of each text: the larger, the likelier the
+  // sentence answers the question; 0 is the score of no answer. Scores do not depend on the other
+  // texts. REQUIRES: a reranker, and at least one text.
+  std::vector<std::vector<float>> Rerank(kernels::OpContext& ctx,
+                                         std::span<const RerankerText> texts) const;
 
   // Writes logits[rows, vocab_size] of h[rows, d] after the last layer; in a model with a pointer,
   // kernels::MixPointed follows.

@@ -67,16 +67,52 @@ bool FollowsAbbreviation(std::string_view text, size_t at) {
   return number || initial || std::ranges::find(kAbbreviations, word) != kAbbreviations.end();
 }
 
-// Null if ICU lacks its data.
-std::unique_ptr<icu::BreakIterator> SentenceBreaks() {
-  static const icu::BreakIterator* const made = [] {
+// Where the sentences of a text begin and end.
+class Boundaries {
+ public:
+  explicit Boundaries(std::string_view text)
+      : joined_(Unbroken(std::string(text))), breaks_(New()) {
     UErrorCode error = U_ZERO_ERROR;
-    const icu::Locale english("en", "US", nullptr, "ss=standard");
-    auto* const breaks = icu::BreakIterator::createSentenceInstance(english, error);
-    return U_SUCCESS(error) ? breaks : nullptr;
-  }();
-  return std::unique_ptr<icu::BreakIterator>(made == nullptr ? nullptr : made->clone());
-}
+    utf8_.reset(utext_openUTF8(nullptr, joined_.data(), std::ssize(joined_), &error));
+    if (breaks_ != nullptr) breaks_->setText(utf8_.get(), error);
+    if (U_FAILURE(error)) breaks_.reset();
+  }
+
+  // Returns the last boundary that is not behind the byte `place`. REQUIRES: it is in the text.
+  size_t NotBehind(size_t place) {
+    if (breaks_ == nullptr) return 0;
+    auto at = static_cast<int32_t>(place);
+    if (breaks_->isBoundary(at) == 0) at = breaks_->preceding(at);
+    while (at > 0 && FollowsAbbreviation(joined_, static_cast<size_t>(at)))
+      at = breaks_->previous();
+    return at == icu::BreakIterator::DONE ? 0 : static_cast<size_t>(at);
+  }
+
+  // Returns the first boundary behind it. REQUIRES: as above.
+  size_t Behind(size_t place) {
+    if (breaks_ == nullptr) return joined_.size();
+    int32_t at = breaks_->following(static_cast<int32_t>(place));
+    while (at != icu::BreakIterator::DONE && FollowsAbbreviation(joined_, static_cast<size_t>(at)))
+      at = breaks_->next();
+    return at == icu::BreakIterator::DONE ? joined_.size() : static_cast<size_t>(at);
+  }
+
+ private:
+  // Null if ICU lacks its data.
+  static std::unique_ptr<icu::BreakIterator> New() {
+    static const icu::BreakIterator* const made = [] {
+      UErrorCode error = U_ZERO_ERROR;
+      const icu::Locale english("en", "US", nullptr, "ss=standard");
+      auto* const breaks = icu::BreakIterator::createSentenceInstance(english, error);
+      return U_SUCCESS(error) ? breaks : nullptr;
+    }();
+    return std::unique_ptr<icu::BreakIterator>(made == nullptr ? nullptr : made->clone());
+  }
+
+  const std::string joined_;
+  std::unique_ptr<UText, decltype(&utext_close)> utf8_ = {nullptr, &utext_close};
+  std::unique_ptr<icu::BreakIterator> breaks_;  // null: the text has one sentence
+};
 
 }  // namespace
 
@@ -95,27 +131,24 @@ std::string Unbroken(std::string text) {
 }
 
 TextRange SentenceAround(std::string_view text, TextRange part) {
-  const std::unique_ptr<icu::BreakIterator> breaks = SentenceBreaks();
   while (part.begin + 1 < part.end && IsBlankByte(text[part.begin])) ++part.begin;
   while (part.begin + 1 < part.end && IsBlankByte(text[part.end - 1])) --part.end;
-  const std::string joined = Unbroken(std::string(text));
-  UErrorCode error = U_ZERO_ERROR;
-  const std::unique_ptr<UText, decltype(&utext_close)> utf8(
-      utext_openUTF8(nullptr, joined.data(), static_cast<int64_t>(joined.size()), &error),
-      &utext_close);
-  if (breaks == nullptr || U_FAILURE(error)) return part;
-  breaks->setText(utf8.get(), error);
-  if (U_FAILURE(error)) return part;
+  Boundaries boundaries(text);
+  const size_t begin = boundaries.NotBehind(part.begin);
+  return {begin, boundaries.Behind(part.end - 1)};
+}
 
-  auto begin = static_cast<int32_t>(part.begin);
-  if (breaks->isBoundary(begin) == 0) begin = breaks->preceding(begin);
-  while (begin > 0 && FollowsAbbreviation(joined, static_cast<size_t>(begin)))
-    begin = breaks->previous();
-  int32_t end = breaks->following(static_cast<int32_t>(part.end) - 1);
-  while (end != icu::BreakIterator::DONE && FollowsAbbreviation(joined, static_cast<size_t>(end)))
-    end = breaks->next();
-  return {begin == icu::BreakIterator::DONE ? 0 : static_cast<size_t>(begin),
-          end == icu::BreakIterator::DONE ? text.size() : static_cast<size_t>(end)};
+std::vector<TextRange> SentencesIn(std::string_view text, TextRange part) {
+  std::vector<TextRange> sentences;
+  Boundaries boundaries(text);
+  for (size_t begin = boundaries.NotBehind(part.begin); begin < part.end;) {
+    const size_t end = boundaries.Behind(begin), from = std::max(begin, part.begin);
+    const size_t to = std::max(from, std::min(end, part.end));
+    if (!std::ranges::all_of(text.substr(from, to - from), IsBlankByte))
+      sentences.push_back({begin, end});
+    begin = end;
+  }
+  return sentences;
 }
 
 TextRange WithList(std::string_view text, TextRange sentence) {

@@ -19,6 +19,9 @@ struct TextRange {
 // too. REQUIRES: `part` is not empty, and within `text`, of which not all bytes need to be UTF-8.
 TextRange SentenceAround(std::string_view text, TextRange part);
 
+// Returns the sentences that are not blank in `part`, as SentenceAround has them, in order.
+std::vector<TextRange> SentencesIn(std::string_view text, TextRange part);
+
 // Returns a sentence of `text` that ends with a colon together with the list behind it, which ends
 // at an empty line; any other sentence as it is.
 TextRange WithList(std::string_view text, TextRange sentence);

@@ -3,8 +3,11 @@
 #include "model/reranker.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -23,23 +26,34 @@ class RerankerTest : public ::testing::Test {
  protected:
   void SetUp() override {
     WriteTinyAdapter(directory_);
-    const auto file = SafetensorsFile::Open(TinyAdapterGolden() + "/reranker_case.safetensors");
-    const OracleCase golden({}, file.value());
+    const OracleCase golden(
+        {}, SafetensorsFile::Open(TinyAdapterGolden() + "/reranker_case.safetensors").value());
     scores_ = golden.Floats("scores");
-    const std::vector<int32_t> all = golden.Integers("tokens");
-    auto at = all.begin();
+    const std::vector<int32_t> tokens = golden.Integers("tokens"), ends = golden.Integers("ends");
+    auto at = tokens.begin();
+    auto end = ends.begin();
     for (const int32_t length : golden.Integers("lengths")) {
-      texts_.emplace_back(at, at + length);
+      RerankerText& text = texts_.emplace_back();
+      text.tokens.assign(at, at + length);
       at += length;
+      do text.ends.push_back(static_cast<size_t>(*end));
+      while (*end++ + 1 < length);
     }
   }
+  // Those of all lines.
   std::vector<float> Scores(const CpuModel& model) const {
     kernels::OpContext ctx;
-    return model.Rerank(ctx, texts_);
+    return Joined(model.Rerank(ctx, texts_));
+  }
+  static std::vector<float> Joined(const std::vector<std::vector<float>>& of_texts) {
+    std::vector<float> scores;
+    for (const std::vector<float>& some : of_texts)
+      scores.insert(scores.end(), some.begin(), some.end());
+    return scores;
   }
 
   const std::string directory_ = ::testing::TempDir() + "/reranker";
-  std::vector<std::vector<int32_t>> texts_;  // RerankerTokens of the golden sentences
+  std::vector<RerankerText> texts_;  // of the golden passages
   std::vector<float> scores_;
 };
 
@@ -49,12 +63,12 @@ TEST_F(RerankerTest, ReadsWhatTheOracleReads) {
       nlohmann::json::parse(ReadFile(TinyAdapterGolden() + "/reranker_case.json"));
   ASSERT_EQ(cases.size(), texts_.size());
   for (size_t i = 0; i < texts_.size(); ++i) {
-    const auto [before, sentence, question] =
-        cases[i].get<std::tuple<std::string, std::string, std::string>>();
-    EXPECT_THAT(RerankerTokens(*model->tokenizer(), model->config().adapter.reranker,
-                               {before, sentence}, question),
-                ElementsAreArray(texts_[i]))
-        << sentence;
+    const auto [question, sentences] =
+        cases[i].get<std::pair<std::string, std::vector<std::string>>>();
+    const RerankerText text = MakeRerankerText(
+        *model->tokenizer(), model->config().adapter.reranker, question, sentences);
+    EXPECT_THAT(text.tokens, ElementsAreArray(texts_[i].tokens)) << question;
+    EXPECT_THAT(text.ends, ElementsAreArray(texts_[i].ends)) << question;
   }
 }
 
@@ -64,17 +78,16 @@ TEST_F(RerankerTest, ScoresAsTheOracleDoes) {
   for (size_t i = 0; i < scores.size(); ++i) EXPECT_NEAR(scores[i], scores_[i], 2e-3) << i;
   const auto [least, most] = std::ranges::minmax(scores);
   EXPECT_GT(most - least, 0.5F);
-  EXPECT_GT(std::ranges::max(texts_, {}, &std::vector<int32_t>::size).size(),
-            LayerState::kMaxAppend);
+  const auto size = [](const RerankerText& text) { return std::ssize(text.tokens); };
+  EXPECT_GT(size(std::ranges::max(texts_, {}, size)), LayerState::kMaxAppend);
 }
 
 TEST_F(RerankerTest, ScoresDoNotDependOnOtherTexts) {
   const auto model = CpuModel::Load(directory_).value();
   kernels::OpContext ctx;
-  std::vector<float> alone;
-  for (const std::vector<int32_t>& text : texts_)
-    alone.push_back(model->Rerank(ctx, {&text, 1}).front());
-  EXPECT_THAT(Scores(*model), ElementsAreArray(alone));
+  std::vector<std::vector<float>> alone;
+  for (const RerankerText& text : texts_) alone.push_back(model->Rerank(ctx, {&text, 1}).front());
+  EXPECT_THAT(Scores(*model), ElementsAreArray(Joined(alone)));
 }
 
 // As a device's backend loads it.
@@ -94,14 +107,15 @@ TEST_F(RerankerTest, ScoresNearlyTheSameInBf16) {
 TEST_F(RerankerTest, TextsAreCut) {
   const auto model = CpuModel::Load(directory_).value();
   const RerankerConfig config = {
-      .layers = 1, .rank = 1, .context_tokens = 0, .sentence_tokens = 1, .question_tokens = 1};
-  const auto tokens = [&](const SentenceInContext& sentence, const std::string& question) {
-    return RerankerTokens(*model->tokenizer(), config, sentence, question);
+      .layers = 1, .rank = 1, .sentence_tokens = 1, .question_tokens = 1};
+  const auto tokens = [&](const std::string& question, const std::vector<std::string>& sentences) {
+    return MakeRerankerText(*model->tokenizer(), config, question, sentences).tokens;
   };
-  const std::vector<int32_t> shortest = tokens({"", "a"}, "b");
-  EXPECT_EQ(tokens({"The end.", "a b c"}, "b").size(), shortest.size());
-  EXPECT_EQ(tokens({"", "a"}, "a b b b b").size(), shortest.size());
-  EXPECT_EQ(tokens({"", ""}, "").size(), shortest.size());
+  const std::vector<int32_t> shortest = tokens("b", {"a"});
+  EXPECT_EQ(tokens("a b b b b", {"a"}).size(), shortest.size());
+  EXPECT_EQ(tokens("b", {"a b c"}).size(), shortest.size());
+  EXPECT_EQ(tokens("b", {"a b c", "b"}).size(), shortest.size() + 2);
+  EXPECT_EQ(tokens("b", {""}).size(), shortest.size() - 1);
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ BASE = {
 MEMORY = {"n_low": 2, "gca_layers": [2, 3], "d_r": 16, "d_pointer": 8, "n_ret": 3, "encoder_layers": 2, "encoder_ffn": 48,
           "segment_tokens": 128, "score_shares": {"dense": 0.7, "sparse": 1.4},
           # It prefers long sentences of unlikely spans; the model's own words if the weight of nothing is more than about 0.5.
-          "judge": {"features": FEATURES, "sentence_tokens": 12, "refusal": "No.", "linear": [0, -1000] + 7 * [0] + [-1, 0.5, 0.2, 0],
+          "judge": {"features": FEATURES, "passage_blocks": 3, "sentence_tokens": 12, "refusal": "No.", "linear": [0, -1000] + 7 * [0] + [-1, 0.5, 0.2, 0],
                     "hidden": [15 * [0.125], [1000, -15, 0, 15, 1] + 10 * [0]]}}
 CHAT_TEMPLATE = (
     "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou are a helpful AI "

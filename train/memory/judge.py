@@ -27,7 +27,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 FEATURES = ("refuses", "own_words", "unneeded", "nothing", "best", "weight", "document", "asked", "block", "span", "words",
             "reranked", "best_reranked")
 WITHOUT_RERANKER = len(FEATURES) - 2
-SENTENCE_TOKENS, REFUSAL = 80, "The documents do not say."
+PASSAGE_BLOCKS, SENTENCE_TOKENS, REFUSAL = 5, 80, "The documents do not say."
 REFUSED_BLOCK, OWN_WORDS_BLOCK = -1, -2  # of candidates that are no sentences
 LEAST_LOGPROB, MOST_LOG_ODDS = -15.0, 15.0
 UNITS, PARTS = 8, 3       # hidden units of each part; the judge is the mean of the parts, which begin from other numbers
@@ -114,7 +114,7 @@ class Questions:
         self.x = np.concatenate(x)
         self.right = np.array([one["right"] for row in self.rows for one in row["candidates"]])
         self.answerable = np.array([row["kind"] == "answerable" for row in self.rows])
-        self.kind = np.array([("short " if "/short/" in row["id"] else "") + row["kind"] for row in self.rows])
+        self.kind = np.array([next((key + " " for key in ("short", "about") if f"/{key}/" in row["id"]), "") + row["kind"] for row in self.rows])
         self.fold = np.array([zlib.crc32(row["q" if row["kind"] == "general" else "document"].encode()[::-1]) % FOLDS for row in self.rows])
 
     def candidates(self, i):
@@ -157,7 +157,7 @@ def fit(questions, chosen):
         for out, bias, *of_x in units:
             of_x = np.array(of_x) / scale
             hidden.append([out / PARTS, bias - of_x @ mean, *of_x])
-    return {"features": FEATURES, "sentence_tokens": SENTENCE_TOKENS, "refusal": REFUSAL, "linear": linear.tolist(), "hidden": hidden}
+    return {"features": FEATURES, "passage_blocks": PASSAGE_BLOCKS, "sentence_tokens": SENTENCE_TOKENS, "refusal": REFUSAL, "linear": linear.tolist(), "hidden": hidden}
 
 
 def chosen(questions, z):
@@ -177,12 +177,12 @@ def price_of(feature, questions, z):
 
 
 def report(questions, z):
-    best, first = chosen(questions, z), questions.at[:-1]
+    best, likeliest = chosen(questions, z), chosen(questions, questions.x[:, FEATURES.index("span")] - 1e3 * (questions.x[:, :2].sum(1)))
     refused, own = (questions.x[best, FEATURES.index(feature)] for feature in PRICES)
     for kind in sorted(set(questions.kind)):
         of = questions.kind == kind
         print(f"{of.sum()} {kind}: right {questions.right[best][of].mean():.3f}, the sentence of the likeliest span "
-              f"{questions.right[first][of].mean():.3f}, one of the candidates "
+              f"{questions.right[likeliest][of].mean():.3f}, one of the candidates "
               f"{np.mean([questions.right[questions.candidates(i)].any() for i in np.flatnonzero(of)]):.3f}; refused {refused[of].mean():.3f}, "
               f"left to the model {own[of].mean():.3f}")
 
@@ -219,7 +219,7 @@ def golden(path):
              " was", " lost", " found", " documents", " do", " not", " say", " when", " where", "?", " harbour", " lantern", " winter"]
     words = Words(texts)
     some = lambda low, high: [draw.randrange(1, len(texts)) for _ in range(draw.randint(low, high))]  # noqa: E731
-    judge = {"features": FEATURES, "sentence_tokens": SENTENCE_TOKENS, "refusal": REFUSAL, "linear": [draw.gauss(0, 1) for _ in FEATURES],
+    judge = {"features": FEATURES, "passage_blocks": PASSAGE_BLOCKS, "sentence_tokens": SENTENCE_TOKENS, "refusal": REFUSAL, "linear": [draw.gauss(0, 1) for _ in FEATURES],
              "hidden": [[draw.gauss(0, 1) for _ in range(len(FEATURES) + 2)] for _ in range(5)]}
     logprob = lambda: round(-20 * draw.random(), 3)  # noqa: E731
     cases = []

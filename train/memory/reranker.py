@@ -1,5 +1,5 @@
-"""The reranker of a memory: the base's lower layers with changes of low rank, which read a sentence of a document and a question and say
-how likely the sentence answers it (model/reranker.h). This is its oracle; train_reranker.py trains it.
+"""The reranker of a memory: the base's lower layers with changes of low rank, which read a question and the sentences of a passage
+and say how likely each answers it (model/reranker.h). This is its oracle; train_reranker.py trains it.
 
     PYTHONPATH=train python -m memory.reranker --golden tests/golden/memory
 
@@ -20,22 +20,26 @@ from torch import nn
 
 from .base import halves, norm, pairs, rotate
 from .export import save_tensors, write_config
-from .judge import FEATURES
+from .judge import FEATURES, PASSAGE_BLOCKS
 from .model import EPS
 
 CHANGED = {"in_proj": "qkv", "out_proj": "o"}  # matrices of the engine's layers, and those of the base that they are made of
-BEFORE_SENTENCE, BEFORE_QUESTION, END = "\n>", "\nQuestion:", "\nAnswered:"
-NO_DOCUMENT = "No document is needed."  # read in place of a sentence: how likely the answer is left to the model
-GOLDEN_CONFIG = {"layers": 2, "rank": 4, "context_tokens": 6, "sentence_tokens": 30, "question_tokens": 20}
-GOLDEN_SENTENCES = 12
+BEFORE_QUESTION = "Question:"
+NO_DOCUMENT = "No document is needed."  # read as the first sentence: how likely the answer is left to the model
+GOLDEN_CONFIG = {"layers": 2, "rank": 4, "sentence_tokens": 30, "question_tokens": 20}
+GOLDEN_PASSAGES = 6
+TOGETHER = 8  # sequences that are run side by side
 
 
-def reranker_tokens(base, config, before, sentence, question):
-    """Ids of a sentence, the text before it and a question, as model/reranker.h has them."""
-    last = lambda ids, most: ids[max(0, len(ids) - most):]  # noqa: E731
-    return (last(base.encode(before), config["context_tokens"]) + base.encode(BEFORE_SENTENCE)
-            + base.encode(" " + sentence)[:config["sentence_tokens"]] + base.encode(BEFORE_QUESTION)
-            + last(base.encode(" " + question), config["question_tokens"]) + base.encode(END))
+def reranker_tokens(base, config, question, passage):
+    """Ids of a question, NO_DOCUMENT and the sentences of a passage, a line each, as model/reranker.h has them, and the numbers of the ids at
+    which these lines end."""
+    asked, ends = base.encode(" " + question), []
+    ids = base.encode(BEFORE_QUESTION) + asked[max(0, len(asked) - config["question_tokens"]):] + base.encode("\n")
+    for sentence in [NO_DOCUMENT, *passage]:
+        ids += base.encode(sentence)[:config["sentence_tokens"]] + base.encode("\n")
+        ends.append(len(ids) - 1)
+    return ids, ends
 
 
 class Reranker(nn.Module):
@@ -71,20 +75,24 @@ class Reranker(nn.Module):
         y = F.scaled_dot_product_attention(rotate(q, turns), k, v, is_causal=True)
         return self.product(layer, "out_proj", y.transpose(1, 2).flatten(2))
 
-    def forward(self, ids, last):
-        """Scores [B] of sequences ids [B, T] that end at the positions last [B]."""
+    def forward(self, ids):
+        """Scores [B, T] of all positions of sequences ids [B, T]."""
         base = self.base
         h, turns = base.embed[ids], base.turns(ids.shape[1])
         for layer in range(self.config["layers"]):
             h = h + self.attention(layer, h, turns)
             h = base.ffn_block(h, base.layers[layer], base.eps)
-        row = h[torch.arange(len(ids)), last].float()
-        return self.head(row * torch.rsqrt(row.square().mean(-1, keepdim=True) + EPS))[:, 0]
+        h = h.float()
+        return self.head(h * torch.rsqrt(h.square().mean(-1, keepdim=True) + EPS))[..., 0]
 
     def scores(self, sequences):
-        """Scores of lists of ids."""
-        ids = nn.utils.rnn.pad_sequence([torch.tensor(one) for one in sequences], batch_first=True)
-        return self(ids, torch.tensor([len(one) - 1 for one in sequences]))
+        """Scores of each of lists of (ids, ends): those of NO_DOCUMENT and of the sentences."""
+        found, by_length = {}, sorted(range(len(sequences)), key=lambda i: len(sequences[i][0]))
+        for at in range(0, len(by_length), TOGETHER):  # of about the same length, so that little is padding
+            some = by_length[at:at + TOGETHER]
+            scores = self(nn.utils.rnn.pad_sequence([torch.tensor(sequences[i][0]) for i in some], batch_first=True))
+            found.update((i, own[torch.tensor(sequences[i][1])]) for i, own in zip(some, scores))
+        return [found[i] for i in range(len(sequences))]
 
 
 def reordered(base, layer, up, order):
@@ -107,13 +115,14 @@ def tensors_of(reranker):
 
 
 def save(reranker, folder, config):
-    """reranker.safetensors, in bf16, and the key "reranker" of memory.json. A judge that knew of none goes on without its scores, so that the
-    memory can be served for the candidates that the next judge is trained on. One that does not name its features is not used anyway."""
+    """reranker.safetensors, in bf16, and the key "reranker" of memory.json. A judge that knew of none, or of no passages, goes
+    on without that, so that the memory can be served for the candidates that the next judge is trained on. One that does not name its features
+    is not used anyway."""
     save_tensors(tensors_of(reranker), os.path.join(folder, "reranker.safetensors"))
     if "features" in config.get("judge", {}):
         judge, filled = config["judge"], lambda weights, count: weights + [0.0] * (count - len(weights))
         hidden = [filled(unit, len(FEATURES) + 2) for unit in judge["hidden"]]
-        config = {**config, "judge": {**judge, "features": FEATURES, "linear": filled(judge["linear"], len(FEATURES)), "hidden": hidden}}
+        config = {**config, "judge": {"passage_blocks": PASSAGE_BLOCKS, **judge, "features": FEATURES, "linear": filled(judge["linear"], len(FEATURES)), "hidden": hidden}}
     write_config(folder, {**config, "reranker": reranker.config})
 
 
@@ -133,16 +142,15 @@ def open_reranker(folder, base):
 
 @torch.no_grad()
 def golden_case(reranker, case):
-    """What a reranker says of some pieces of the golden document. -> (texts, tensors)."""
+    """What a reranker says of some pieces of the golden document. -> ([(question, sentences)], tensors)."""
     base, rng = reranker.base, random.Random(5)
-    def draw():
-        at = rng.randrange(40, len(case["text"]) - 130)
-        sentence = " ".join(case["text"][at:at + rng.randint(20, 130)].split())
-        return case["text"][at - 40:at], sentence, rng.choice(["Who came?", case["question"]])
-    texts = [draw() for _ in range(GOLDEN_SENTENCES)]
-    tokens = [reranker_tokens(base, reranker.config, *one) for one in texts]
-    return texts, {"tokens": torch.tensor(sum(tokens, [])).int(), "lengths": torch.tensor([len(one) for one in tokens]).int(),
-                   "scores": torch.cat([reranker.scores([one]) for one in tokens])}
+    def sentence():
+        at = rng.randrange(len(case["text"]) - 130)
+        return " ".join(case["text"][at:at + rng.randint(20, 130)].split())
+    texts = [(rng.choice(["Who came?", case["question"]]), [sentence() for _ in range(rng.randint(1, 4))]) for _ in range(GOLDEN_PASSAGES)]
+    made = [reranker_tokens(base, reranker.config, *one) for one in texts]
+    return texts, {"tokens": torch.tensor(sum((ids for ids, _ in made), [])).int(), "lengths": torch.tensor([len(ids) for ids, _ in made]).int(),
+                   "ends": torch.tensor(sum((ends for _, ends in made), [])).int(), "scores": torch.cat([reranker.scores([one])[0] for one in made])}
 
 
 def golden(folder):

@@ -31,7 +31,7 @@ PAPERS = [
     {"id": f"note-{i}", "text": f"The {thing} is in the {place}.\nThe keys are with {who}. Nobody else has them, and the door stays shut.",
      "qa": [{"q": [f"Where is the {thing}?", f"Where do I find the {thing}?"], "a": place},
             {"q": ["Who has the keys?", "Whom do I ask for the keys?"], "a": who, "say": f"{who} has them."}],
-     "none": ["When does the door open?"], "short": {"qa": [{"q": "who can let me in", "a": who}], "none": ["When can I come?"]}}
+     "none": ["When does the door open?"], "short": {"qa": [{"q": "who can let me in", "a": who}], "none": ["When can I come?"]}, "about": {"q": ["what is this"], "a": "is in the"}}
     for i, (thing, place, who) in enumerate([("ladder", "barn", "Ada"), ("boat", "shed", "Omar"), ("map", "mill", "Rosa")] * 4)]
 
 
@@ -99,35 +99,35 @@ def test_the_reader_learns_where_answers_stand():
 def the_reranker_learns_which_sentences_answer(out, lessons, base_file, folder):
     base, config = Base.load(base_file), {**reranker.GOLDEN_CONFIG, "layers": 1}
     asked = ["--base", base_file, "--memory", out, "--features", os.path.join(folder, "features.pt"),
-             "--sentences", os.path.join(folder, "sentences.jsonl"), "--qa", os.path.join(folder, "qa"),
+             "--passages", os.path.join(folder, "passages.jsonl"), "--qa", os.path.join(folder, "qa"),
              "--general", os.path.join(folder, "general.txt"), "--steps", "60", "--rate", "1e-2"]
     pathlib.Path(folder, "general.txt").write_text("Who wrote Faust?\nhello\n")
     with mock.patch.object(train_reranker, "CONFIG", config), mock.patch.object(train_reranker, "BATCH", 4):
         train_reranker.train(train_reranker.arguments(asked))
-    rows = train_reranker.sentences(train_reranker.arguments(asked), base)
-    assert len(rows) == len(lessons.training) and any(one[2] for row in rows for one in row["sentences"])
+    rows = train_reranker.found_passages(train_reranker.arguments(asked), base)
+    assert len(rows) == len(lessons.training) and any(train_reranker.has_answer(row["passages"]) for row in rows)
     for row in rows:
-        assert all(sentence == sentence.strip() for _, sentence, _ in row["sentences"])
+        assert all(sentence and sentence == sentence.strip() for passage in row["passages"] for sentence, _ in passage)
     loss = lambda model: train_reranker.loss_of(model, rows, random.Random(1)).item()  # noqa: E731
     assert loss(reranker.open_reranker(out, base)) < 0.8 * loss(reranker.Reranker(config, base).eval())
 
 
-def test_short_questions_and_general_prompts_have_sentences():
-    short = list(train_reranker.short_rows(PAPERS[:1]))
-    assert [(row["q"], [one for _, one, right in row["sentences"] if right]) for row in short] == [
-        ("who can let me in", ["The keys are with Ada."]), ("When can I come?", [])]
-    general, = train_reranker.general_rows(["Where do keys come from?"], short)
-    assert general["sentences"][0] == ["The ladder is in the barn.\n", "The keys are with Ada.", False]
-    chosen = train_reranker.choose(general, random.Random(1))
-    assert chosen[-1] == ["", reranker.NO_DOCUMENT, True] and not train_reranker.choose(short[0], random.Random(1))[-1][2]
-    assert [one for _, one in train_reranker.sentences_of("One. Two\n\n - 3.5 kg \nfour")] == ["One.", "Two", "- 3.5 kg", "four"]
+def test_questions_about_one_paper_and_general_prompts_have_passages():
+    own = list(train_reranker.own_rows(PAPERS[:1]))
+    assert [(row["q"], [one for passage in row["passages"] for one, right in passage if right]) for row in own] == [
+        ("who can let me in", ["The keys are with Ada."]), ("When can I come?", []), ("what is this", ["The ladder is in the barn."])]
+    general, = train_reranker.general_rows(["Where do keys come from?"], own)
+    assert ["The keys are with Ada.", False] in general["passages"][0]
+    assert train_reranker.choose(general, random.Random(1)) and not train_reranker.has_answer(train_reranker.choose(general, random.Random(1)))
+    assert all(train_reranker.has_answer(train_reranker.choose(own[0], random.Random(seed))) for seed in range(4))
 
 
 def test_sentences_end_where_they_should():
     text = "He came. \"Who?\" she asked.\nNobody knew it. The end"
-    assert train_reranker.sentence_around(text, text.index("she"), text.index("asked")) == ('He came. "Who?" ', "she asked.")
-    assert train_reranker.sentence_around(text, text.index("Nobody") - 1, text.index("knew"))[1] == "Nobody knew it."
-    assert train_reranker.sentence_around(text, text.index("end"), len(text))[1] == "The end"
+    assert train_reranker.sentences_of(text) == ["He came.", '"Who?"', "she asked.", "Nobody knew it.", "The end"]
+    assert train_reranker.sentences_of(text, text.index(" asked"), text.index("it.")) == ["she asked.", "Nobody knew it."]
+    assert train_reranker.sentences_of("One. Two\n\n - 3.5 kg \nfour") == ["One.", "Two", "- 3.5 kg", "four"]
+    assert list(map(len, train_reranker.passages_of(40 * "Ten words. "))) == [21, 19]
 
 
 @with_setting

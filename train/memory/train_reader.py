@@ -37,7 +37,7 @@ MADE = 650                 # segments with made-up facts and needles
 
 class Questions:
     """Blocks of all documents, and questions with the blocks that are chosen for them. Of blocks: tokens and valid [n, S], states
-    [n, S, d + d_p]. Of questions: rows [q, T, d], there [q, T]; chosen (-1: none) and weights [q, K], first those that the layers read
+    [n, S, d + d_p], document [n], a number. Of questions: rows [q, T, d], there [q, T]; chosen (-1: none) and weights [q, K], first those that the layers read
     and then those that only the reader does; lists of the texts, of the answers (None: there is none) and of whether they are for
     choosing."""
 
@@ -94,9 +94,10 @@ class Questions:
 
     def result(self):
         tokens, valid, states = (torch.cat(parts) for parts in zip(*self.blocks))
+        document = torch.repeat_interleave(torch.tensor([len(some) for some, *_ in self.blocks]))
         rows, there, chosen, weights = (torch.stack(parts) for parts in list(zip(*self.asked))[:4])
         questions, answers, choosing = list(zip(*self.asked))[4:]
-        return {"tokens": tokens, "valid": valid, "states": states, "rows": rows, "there": there, "chosen": chosen, "weights": weights,
+        return {"tokens": tokens, "valid": valid, "states": states, "document": document, "rows": rows, "there": there, "chosen": chosen, "weights": weights,
                 "questions": questions, "answers": answers, "choosing": choosing}
 
 

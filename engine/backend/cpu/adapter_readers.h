@@ -9,6 +9,7 @@
 #include "engine/backend/cpu/compute_threads.h"
 #include "model/cpu/cpu_model.h"
 #include "model/reading.h"
+#include "model/reranker.h"
 
 namespace recollect::engine {
 
@@ -17,7 +18,7 @@ model::Reading ReadOn(ComputeThreads& threads, const model::CpuModel& model,
                       const model::ReaderQuestion& question);
 
 // Backend::Rerank. The texts of one thread read the weights together.
-std::vector<float> RerankOn(ComputeThreads& threads, const model::CpuModel& model,
-                            std::span<const std::vector<int32_t>> texts);
+std::vector<std::vector<float>> RerankOn(ComputeThreads& threads, const model::CpuModel& model,
+                                         std::span<const model::RerankerText> texts);
 
 }  // namespace recollect::engine

@@ -156,7 +156,7 @@ absl::StatusOr<model::Reading> CpuBackend::Read(const model::ReaderQuestion& que
   return ReadOn(*threads_, *model_, question);
 }
 
-std::vector<float> CpuBackend::Rerank(std::span<const std::vector<int32_t>> texts) {
+std::vector<std::vector<float>> CpuBackend::Rerank(std::span<const model::RerankerText> texts) {
   return RerankOn(*threads_, *model_, texts);
 }
 

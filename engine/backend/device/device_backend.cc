@@ -271,7 +271,7 @@ absl::StatusOr<model::Reading> DeviceBackend::Read(const model::ReaderQuestion& 
   return adapter_->Read(question);
 }
 
-std::vector<float> DeviceBackend::Rerank(std::span<const std::vector<int32_t>> texts) {
+std::vector<std::vector<float>> DeviceBackend::Rerank(std::span<const model::RerankerText> texts) {
   return adapter_->Rerank(texts);
 }
 

@@ -50,7 +50,7 @@ class DeviceBackend final : public Backend {
       std::span<const ChunkToProject> chunks) override;
   absl::Status RunGroup(std::span<PieceRows* const> pieces, int group) override;
   absl::StatusOr<model::Reading> Read(const model::ReaderQuestion& question) override;
-  std::vector<float> Rerank(std::span<const std::vector<int32_t>> texts) override;
+  std::vector<std::vector<float>> Rerank(std::span<const model::RerankerText> texts) override;
   absl::Status RunHead(std::span<PieceRows* const> pieces) override;
 
  private:

@@ -40,7 +40,7 @@ class HostAdapter {
   model::Reading Read(const model::ReaderQuestion& question) {
     return ReadOn(threads_, *model_, question);
   }
-  std::vector<float> Rerank(std::span<const std::vector<int32_t>> texts) {
+  std::vector<std::vector<float>> Rerank(std::span<const model::RerankerText> texts) {
     return RerankOn(threads_, *model_, texts);
   }
   // CpuModel's functions of these names.

@@ -122,7 +122,7 @@ class JudgedBackend final : public Backend {
   absl::StatusOr<model::Reading> Read(const model::ReaderQuestion& question) override {
     return to_.Read(question);
   }
-  std::vector<float> Rerank(std::span<const std::vector<int32_t>> texts) override {
+  std::vector<std::vector<float>> Rerank(std::span<const model::RerankerText> texts) override {
     return to_.Rerank(texts);
   }
   absl::Status RunHead(std::span<PieceRows* const> pieces) override {

@@ -1,8 +1,10 @@
 #include "model/text/sentence.h"
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gmock/gmock.h"
 
@@ -30,6 +32,24 @@ TEST(SentenceTest, EndsWhereSentencesEnd) {
             "It rained. The pool is closed on Sundays, from 9 a.m. to 3.30 p.m.");
   EXPECT_EQ(Around("No end at all", "end"), "No end at all");
   EXPECT_EQ(Around("他来了。我们走吧。", "我们"), "我们走吧。");
+}
+
+TEST(SentenceTest, ThoseOfAPartAreWhole) {
+  const std::string text = "It rained. Ask Dr. Moss. \n\nPrices\n- Soup 3.20\n  \nNobody knew…";
+  const auto in = [&](std::string_view part) {
+    std::vector<std::string> sentences;
+    const size_t begin = text.find(part);
+    for (const TextRange& one : SentencesIn(text, {begin, begin + part.size()}))
+      sentences.push_back(InOneLine(std::string_view(text).substr(one.begin, one.end - one.begin)));
+    return sentences;
+  };
+  EXPECT_THAT(in(text),
+              ElementsAre("It rained.", "Ask Dr. Moss.", "Prices", "Soup 3.20", "Nobody knew…"));
+  EXPECT_THAT(in("rained. Ask"), ElementsAre("It rained.", "Ask Dr. Moss."));
+  EXPECT_THAT(in(" Ask Dr"), ElementsAre("Ask Dr. Moss."));
+  EXPECT_THAT(in(" \n\nPrices"), ElementsAre("Prices"));
+  EXPECT_THAT(in("\n  \n"), ::testing::IsEmpty());
+  EXPECT_THAT(in("knew…"), ElementsAre("Nobody knew…"));
 }
 
 TEST(SentenceTest, AbbreviationsEndNone) {
@@ -107,6 +127,13 @@ TEST(SentenceTest, AnyBytesHaveSentences) {
     ASSERT_LE(range.begin, end) << text;
     ASSERT_LE(begin, range.end) << text;
     ASSERT_LE(range.end, text.size()) << text;
+    size_t last = 0;
+    for (const TextRange& one : SentencesIn(text, {begin, end})) {
+      ASSERT_LE(last, one.begin) << text;
+      ASSERT_LT(std::max(one.begin, begin), std::min(one.end, end)) << text;
+      last = one.end;
+    }
+    ASSERT_LE(last, text.size()) << text;
     ASSERT_EQ(Unbroken(text).size(), text.size());
     InOneLine(text);
     for (const size_t clause : ClauseBegins(text, {0, text.size()}, text.size()))

@@ -117,8 +117,8 @@ class Retrieval:
     hits: tuple[Hit, ...]
     """Best first."""
     nothing: float = 0.0
-    """Of a model with a memory adapter: the weight of nothing. From 0.5 on the layers read no document; from 0.999 on not even
-    the reader does, or the judge has left the answer to the model."""
+    """Of a model with a memory adapter: the weight of nothing. From 0.5 on the layers read no document; it is 1 where the judge has
+    left the answer to the model, or where there are no blocks."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Candidate:
     """Of a sentence the place of its hit in Candidates.blocks; -1: the documents do not say; -2: the model's own words,
     of which there are no ids yet."""
     logprob: float
-    """Natural, of the span for which a sentence was chosen."""
+    """Natural, of the likeliest span in a sentence; -15 where there is none."""
     score: float
     """The candidate with the largest is the answer."""
     reranked: float

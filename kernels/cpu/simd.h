@@ -37,6 +37,14 @@ constexpr int kLanes = 8;
 #define RECOLLECT_MM_ALL(name) _mm256_##name##_si256
 #endif
 
+// Has the compiler compute `v` here and keep it in a register. By itself it reads a vector again
+// for each use, or adds the terms of a sum of integers at its end and until then keeps them on the
+// stack.
+RECOLLECT_INLINE void Keep(Vec& v) { __asm__("" : "+v"(v)); }
+RECOLLECT_INLINE void Keep(Ints& v) { __asm__("" : "+v"(v)); }
+// Hides where `p` points, so that what was read there before is read again rather than kept.
+RECOLLECT_INLINE void KeepApart(const float*& p) { __asm__("" : "+r"(p)); }
+
 RECOLLECT_INLINE Vec Zero() { return RECOLLECT_MM(setzero_ps)(); }
 RECOLLECT_INLINE Vec Set(float v) { return RECOLLECT_MM(set1_ps)(v); }
 RECOLLECT_INLINE Vec Load(const float* p) { return RECOLLECT_MM(loadu_ps)(p); }
@@ -107,22 +115,21 @@ RECOLLECT_INLINE void StoreBf16(uint16_t* p, Vec v) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(u));
 }
 
-// Lane i of the result has the lanes of v[i], joined as ((l0 l2) (l1 l3)) inside each quarter
-// L0..L3, then (L0 L2) (L1 L3).
+// JoinFours of v[0, 4), v[4, 8), v[8, 12) and v[12, 16) become JoinLanes of v: lane i of the result
+// has the lanes of v[i], joined as ((l0 l2) (l1 l3)) inside each quarter L0..L3, then (L0 L2)
+// (L1 L3).
 template <typename Join>
-RECOLLECT_INLINE Vec JoinLanes(const Vec v[kLanes], Join join) {
-  Vec quad[4];
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    const Vec* w = v + 4 * i;
-    const Vec ab = join(_mm512_unpacklo_ps(w[0], w[1]), _mm512_unpackhi_ps(w[0], w[1]));
-    const Vec cd = join(_mm512_unpacklo_ps(w[2], w[3]), _mm512_unpackhi_ps(w[2], w[3]));
-    quad[i] = join(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
-  }
-  const Vec low = join(_mm512_shuffle_f32x4(quad[0], quad[1], 0x44),
-                       _mm512_shuffle_f32x4(quad[0], quad[1], 0xee));
-  const Vec high = join(_mm512_shuffle_f32x4(quad[2], quad[3], 0x44),
-                        _mm512_shuffle_f32x4(quad[2], quad[3], 0xee));
+RECOLLECT_INLINE Vec JoinFours(const Vec w[4], Join join) {
+  const Vec ab = join(_mm512_unpacklo_ps(w[0], w[1]), _mm512_unpackhi_ps(w[0], w[1]));
+  const Vec cd = join(_mm512_unpacklo_ps(w[2], w[3]), _mm512_unpackhi_ps(w[2], w[3]));
+  return join(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
+}
+template <typename Join>
+RECOLLECT_INLINE Vec JoinQuarters(const Vec fours[4], Join join) {
+  const Vec low = join(_mm512_shuffle_f32x4(fours[0], fours[1], 0x44),
+                       _mm512_shuffle_f32x4(fours[0], fours[1], 0xee));
+  const Vec high = join(_mm512_shuffle_f32x4(fours[2], fours[3], 0x44),
+                        _mm512_shuffle_f32x4(fours[2], fours[3], 0xee));
   return join(_mm512_shuffle_f32x4(low, high, 0x88), _mm512_shuffle_f32x4(low, high, 0xdd));
 }
 RECOLLECT_INLINE __m128 Quarters(Vec v) {
@@ -184,16 +191,15 @@ RECOLLECT_INLINE void StoreBf16(uint16_t* p, Vec v) {
 
 // As above with two halves: ((l0 l2) (l1 l3)) inside each, then both.
 template <typename Join>
-RECOLLECT_INLINE Vec JoinLanes(const Vec v[kLanes], Join join) {
-  Vec quad[2];
-  for (int i = 0; i < 2; ++i) {
-    const Vec* w = v + 4 * i;
-    const Vec ab = join(_mm256_unpacklo_ps(w[0], w[1]), _mm256_unpackhi_ps(w[0], w[1]));
-    const Vec cd = join(_mm256_unpacklo_ps(w[2], w[3]), _mm256_unpackhi_ps(w[2], w[3]));
-    quad[i] = join(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
-  }
-  return join(_mm256_permute2f128_ps(quad[0], quad[1], 0x20),
-              _mm256_permute2f128_ps(quad[0], quad[1], 0x31));
+RECOLLECT_INLINE Vec JoinFours(const Vec w[4], Join join) {
+  const Vec ab = join(_mm256_unpacklo_ps(w[0], w[1]), _mm256_unpackhi_ps(w[0], w[1]));
+  const Vec cd = join(_mm256_unpacklo_ps(w[2], w[3]), _mm256_unpackhi_ps(w[2], w[3]));
+  return join(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
+}
+template <typename Join>
+RECOLLECT_INLINE Vec JoinQuarters(const Vec fours[2], Join join) {
+  return join(_mm256_permute2f128_ps(fours[0], fours[1], 0x20),
+              _mm256_permute2f128_ps(fours[0], fours[1], 0x31));
 }
 RECOLLECT_INLINE __m128 Quarters(Vec v) {
   return _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
@@ -206,6 +212,13 @@ RECOLLECT_INLINE float MaxOf(Vec v) {
 
 #endif
 
+template <typename Join>
+RECOLLECT_INLINE Vec JoinLanes(const Vec v[kLanes], Join join) {
+  Vec fours[kLanes / 4];
+#pragma GCC unroll 4
+  for (int i = 0; i < kLanes / 4; ++i) fours[i] = JoinFours(v + 4 * i, join);
+  return JoinQuarters(fours, join);
+}
 // Lane i of the result is the sum, the highest, of the lanes of v[i].
 RECOLLECT_INLINE Vec SumsOf(const Vec v[kLanes]) {
   return JoinLanes(v, [](Vec a, Vec b) { return Add(a, b); });

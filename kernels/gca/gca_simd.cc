@@ -31,9 +31,19 @@ void ChunkToRows(const float* q, int64_t stride, int rows, int dim, const Elemen
   const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(dim));
   for (int j = 0; j < memory_rows; j += kLanes) {
     const int count = memory_rows - j < kLanes ? memory_rows - j : kLanes;
-    for (int r = 0; r < rows; ++r) {
-      const Vec dots =
-          DotGroup<kDim>(q + r * stride, keys + j * memory_stride, memory_stride, count, dim);
+    const Element* group = keys + j * memory_stride;
+    int r = 0;
+    if constexpr (kDim > 0) {
+      for (; r + 2 <= rows; r += 2) {
+        const float* const two[] = {q + r * stride, q + (r + 1) * stride};
+        Vec dots[2];
+        DotGroups<kDim, 2>(two, group, memory_stride, count, dots);
+        Store(scores + r * kScoreStride + j, Mul(dots[0], Set(scale)));
+        Store(scores + (r + 1) * kScoreStride + j, Mul(dots[1], Set(scale)));
+      }
+    }
+    for (; r < rows; ++r) {
+      const Vec dots = DotGroup<kDim>(q + r * stride, group, memory_stride, count, dim);
       Store(scores + r * kScoreStride + j, Mul(dots, Set(scale)));
     }
   }
@@ -47,9 +57,20 @@ void ChunkToRows(const float* q, int64_t stride, int rows, int dim, const Elemen
   }
   for (int j = 0; j < memory_rows; j += kValueStep) {
     const int count = memory_rows - j < kValueStep ? memory_rows - j : kValueStep;
-    for (int r = 0; r < rows; ++r) {
-      AddWeighted<kDim>(scores + r * kScoreStride + j, values + j * memory_stride, memory_stride,
-                        count, out + r * stride, dim);
+    const Element* group = values + j * memory_stride;
+    int r = 0;
+    if constexpr (kDim > 0) {
+      for (; r + 3 <= rows; r += 3) {
+        const float* const weights[] = {scores + r * kScoreStride + j,
+                                        scores + (r + 1) * kScoreStride + j,
+                                        scores + (r + 2) * kScoreStride + j};
+        float* const three[] = {out + r * stride, out + (r + 1) * stride, out + (r + 2) * stride};
+        AddWeightedTo<kDim, 3>(weights, group, memory_stride, count, three);
+      }
+    }
+    for (; r < rows; ++r) {
+      AddWeighted<kDim>(scores + r * kScoreStride + j, group, memory_stride, count,
+                        out + r * stride, dim);
     }
   }
 }

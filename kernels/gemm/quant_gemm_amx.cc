@@ -8,7 +8,6 @@ namespace recollect::kernels::avx512 {
 namespace {
 
 constexpr int kTileRows = kQuantTileRows;
-constexpr int kGroupBytes = kQuantGroup * kQuantPanel;  // of unpacked codes
 
 // Tiles 0 and 1 are sums [16 rows][16 outputs], 2 and 3 codes of rows [16][kNumbers], 4 and 5
 // codes of outputs [kNumbers / 4][16 outputs][4].
@@ -23,22 +22,6 @@ consteval TileConfig ConfigOf(int numbers) {
 }
 
 alignas(64) constexpr TileConfig kConfigs[] = {ConfigOf(kQuantGroup), ConfigOf(kQuantGroup / 2)};
-
-// Writes the panel's codes as q, with sign: [groups][8 lines of 64 bytes].
-template <PanelLayout kLayout>
-RECOLLECT_INLINE void UnpackPanel(const uint8_t* unit, int64_t groups, uint8_t* to) {
-  const Ints zero = SetBytes(kLayout.zero);
-  for (int64_t first = 0; first < groups; first += kLayout.groups, unit += kLayout.unit_bytes) {
-    for (int g = 0; g < kLayout.groups; ++g, to += kGroupBytes) {
-      Ints quads[kQuantQuads];
-      UnpackCodes<kLayout.bits>(unit + kLayout.header_bytes + g * kLayout.group_bytes, quads);
-#pragma GCC unroll 8
-      for (int i = 0; i < kQuantQuads; ++i) {
-        _mm512_store_si512(to + i * kQuantLine, SubBytes(quads[i], zero));
-      }
-    }
-  }
-}
 
 // 16 rows and a panel.
 struct Block {
@@ -68,7 +51,7 @@ using Sums = int32_t[kTileRows * kQuantPanel];
 template <PanelLayout kLayout, int kTile>
 RECOLLECT_INLINE void MultiplyGroup(const Block& block, int64_t g, Sums* sums) {
   const int8_t* codes = block.codes + g * kQuantGroup;
-  const uint8_t* quads = block.quads + g * kGroupBytes;
+  const uint8_t* quads = block.quads + g * kUnpackedBytes;
 #pragma GCC unroll 2
   for (int s = 0; s < kLayout.scales; ++s) {
     if constexpr (kTile == 0) {
@@ -85,7 +68,7 @@ RECOLLECT_INLINE void MultiplyGroup(const Block& block, int64_t g, Sums* sums) {
       _tile_stored(1, sums[s], kQuantLine);
     }
     codes += kQuantGroup / 2;
-    quads += kGroupBytes / 2;
+    quads += kUnpackedBytes / 2;
   }
 }
 
@@ -141,7 +124,7 @@ void MultiplyFormat(const QuantPanels& panels, const QuantInput& x, float* y, in
   for (int64_t j = 0; j < panels.outputs; j += kQuantPanel) {
     const int64_t left = panels.outputs - j;
     const int outputs = static_cast<int>(left < kQuantPanel ? left : kQuantPanel);
-    if (x.rows >= kFewestTileRows) UnpackPanel<kLayout>(panel, groups, scratch);
+    if (x.rows >= kFewestTileRows) UnpackPanel<kLayout>(panel, groups, kLayout.zero, scratch);
     // The intrinsics do not say that they read memory.
     __asm__ volatile("" ::: "memory");
     int64_t r = 0;
@@ -155,7 +138,7 @@ void MultiplyFormat(const QuantPanels& panels, const QuantInput& x, float* y, in
         if (r + i < x.rows) StoreFirst(y + (r + i) * stride + j, sum[i], outputs);
       }
     }
-    MultiplyPanel<kLayout>(panel, x, r, y + j, stride, outputs);
+    MultiplyPanel<kLayout>(panel, x, r, y + j, stride, outputs, scratch);
     panel += panel_bytes;
   }
   _tile_release();

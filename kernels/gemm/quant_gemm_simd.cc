@@ -4,14 +4,15 @@ namespace recollect::kernels::RECOLLECT_SIMD_NS {
 namespace {
 
 template <QuantFormat kFormat>
-void MultiplyFormat(const QuantPanels& panels, const QuantInput& x, float* y, int64_t stride) {
+void MultiplyFormat(const QuantPanels& panels, const QuantInput& x, float* y, int64_t stride,
+                    uint8_t* scratch) {
   constexpr PanelLayout kLayout = LayoutOf(kFormat);
   const int64_t panel_bytes = QuantPanelBytes(kLayout, x.k);
   const uint8_t* panel = panels.bytes;
   for (int64_t j = 0; j < panels.outputs; j += kQuantPanel, panel += panel_bytes) {
     const int64_t left = panels.outputs - j;
     const int outputs = static_cast<int>(left < kQuantPanel ? left : kQuantPanel);
-    MultiplyPanel<kLayout>(panel, x, 0, y + j, stride, outputs);
+    MultiplyPanel<kLayout>(panel, x, 0, y + j, stride, outputs, scratch);
   }
 }
 
@@ -74,9 +75,10 @@ void RoundRows(const float* x, int64_t rows, int64_t k, int8_t* codes, QuantGrou
 }
 
 void MultiplyQuant(const QuantPanels& panels, const QuantInput& x, float* y, int64_t stride,
-                   uint8_t*) {
-  WithFormat(panels.format,
-             [&]<QuantFormat kFormat>() { MultiplyFormat<kFormat>(panels, x, y, stride); });
+                   uint8_t* scratch) {
+  WithFormat(panels.format, [&]<QuantFormat kFormat>() {
+    MultiplyFormat<kFormat>(panels, x, y, stride, scratch);
+  });
 }
 
 }  // namespace recollect::kernels::RECOLLECT_SIMD_NS

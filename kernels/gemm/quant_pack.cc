@@ -74,24 +74,27 @@ void ReadUnit(const BlockQ6_K& block, Unit& unit) {
   }
 }
 
-// The codes of one output in one group.
+// Writes the codes of one output in one group, whose part of a line is four bytes.
 template <QuantFormat kFormat>
 void WriteCodes(const uint8_t* codes, int output, uint8_t* group) {
   constexpr PanelLayout kLayout = LayoutOf(kFormat);
-  uint8_t* const to = group + 4 * output;
-  for (int i = 0; i < kQuantGroup; ++i) {
-    const int line = i / 4, t = i % 4;
-    if constexpr (kLayout.bits == 8) {
-      to[line * kQuantLine + t] = codes[i];
-      continue;
+  uint8_t lines[kQuantGroup];
+  if constexpr (kLayout.bits == 8) {
+    std::copy_n(codes, kQuantGroup, lines);
+  } else {
+    for (int i = 0; i < 16; ++i) {
+      lines[i] = static_cast<uint8_t>((codes[i] & 0xf) | codes[16 + i] << 4);
     }
-    const int nibble = codes[i] & 0xf, rest = codes[i] >> 4;
-    uint8_t& low = to[line % 4 * kQuantLine + t];
-    low = static_cast<uint8_t>(low | nibble << 4 * (line / 4));
-    if constexpr (kLayout.bits == 6) {
-      uint8_t& high = to[(4 + line / 4) * kQuantLine + t];
-      high = static_cast<uint8_t>(high | rest << 2 * (line % 4));
+  }
+  if constexpr (kLayout.bits == 6) {
+    for (int i = 0; i < 8; ++i) {
+      const uint8_t* const of_byte = codes + i / 4 * 16 + i % 4;
+      lines[16 + i] = static_cast<uint8_t>(of_byte[0] >> 4 | of_byte[4] >> 4 << 2 |
+                                           of_byte[8] >> 4 << 4 | of_byte[12] >> 4 << 6);
     }
+  }
+  for (int line = 0; line < kLayout.bits; ++line) {
+    std::memcpy(group + line * kQuantLine + 4 * output, lines + 4 * line, 4);
   }
 }
 

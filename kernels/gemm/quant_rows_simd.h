@@ -22,27 +22,36 @@ struct RowCodes {
   int negative[kRows];
 };
 
+// The order of quads [kBegin, kEnd): two that share a line of packed codes are neighbours where one
+// scale is of all of them.
+template <PanelLayout kLayout>
+constexpr int QuadAt(int i) {
+  return kLayout.scales == 1 ? i % 2 * (kQuantQuads / 2) + i / 2 : i;
+}
+
 #if defined(__AVX512VNNI__)
 
-// Computes Σ c q over quads [kBegin, kEnd) for each row. The rows alternate, because each addition
-// waits for the last one to the same sum.
-template <PanelLayout kLayout, int kBegin, int kEnd, int kRows>
-RECOLLECT_INLINE void Dot(const Ints quads[kQuantQuads], const RowCodes<kRows>& x, Ints* sum) {
+// Computes Σ c q over quads [kBegin, kEnd) for each row and part. `codes` of the panel have kBits.
+// The rows alternate, because each addition waits for the last one to the same sum.
+template <PanelLayout kLayout, int kBits, int kBegin, int kEnd, int kRows>
+RECOLLECT_INLINE void Dot(const uint8_t* codes, const RowCodes<kRows>& x,
+                          Ints sum[kQuantParts][kRows]) {
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     if constexpr (kLayout.zero == 0) {
-      sum[r] = _mm512_setzero_si512();
+      sum[0][r] = _mm512_setzero_si512();
     } else {
-      sum[r] = _mm512_slli_epi32(SetInts(x.negative[r]), __builtin_ctz(kLayout.zero));
+      sum[0][r] = _mm512_slli_epi32(SetInts(x.negative[r]), __builtin_ctz(kLayout.zero));
     }
   }
-#pragma GCC unroll 8
-  for (int i = kBegin; i < kEnd; ++i) {
+  ForEach<kBegin, kEnd>([&]<int kAt>() __attribute__((always_inline)) {
+    constexpr int kQuad = QuadAt<kLayout>(kAt);
+    const Ints quad = UnpackQuad<kBits, kQuad>(codes);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      sum[r] = _mm512_dpbusd_epi32(sum[r], quads[i], SetQuad(x.codes + r * x.k + 4 * i));
+      sum[0][r] = _mm512_dpbusd_epi32(sum[0][r], quad, SetQuad(x.codes + r * x.k + 4 * kQuad));
     }
-  }
+  });
 }
 
 #else
@@ -60,28 +69,42 @@ RECOLLECT_INLINE Ints MultiplyQuad(Ints quad, Ints codes) {
 }
 
 // Computes the same without VNNI. The sums of kTogether quads fit into 16 bits before they must be
-// widened: each quad adds at most 2 * 127 times the largest code.
-template <PanelLayout kLayout, int kBegin, int kEnd, int kRows>
-RECOLLECT_INLINE void Dot(const Ints quads[kQuantQuads], const RowCodes<kRows>& x, Ints* sum) {
+// widened: each quad adds at most 2 * 127 times the largest code. Quad by quad: more of them, and
+// the sums of four rows, do not fit into sixteen registers.
+template <PanelLayout kLayout, int kBits, int kBegin, int kEnd, int kRows>
+RECOLLECT_INLINE void Dot(const uint8_t* codes, const RowCodes<kRows>& x,
+                          Ints sum[kQuantParts][kRows]) {
   constexpr bool kFiveBits = kLayout.bits == 6 && kLayout.minima;
   constexpr int kLargest = kFiveBits ? 31 : kLayout.bits == 8 ? 128 : (1 << kLayout.bits) - 1;
   constexpr int kTogether = 0x7fff / (2 * 127 * kLargest);
   static_assert(kTogether >= 1);
-  const Ints ones = _mm256_set1_epi16(1);
+  Ints few[kQuantParts][kRows];
+  ForEach<kBegin, kEnd>([&]<int kAt>() __attribute__((always_inline)) {
+    constexpr int kQuad = QuadAt<kLayout>(kAt), kPlace = kAt - kBegin;
+    constexpr bool kLast = kPlace % kTogether == kTogether - 1 || kAt == kEnd - 1;
+    const Ints quads[kQuantParts] = {UnpackQuad<kBits, kQuad>(codes),
+                                     UnpackQuad<kBits, kQuad>(codes + 4 * kLanes)};
 #pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
-    sum[r] = _mm256_setzero_si256();
-    if constexpr (kLayout.zero != 0 && kLayout.bits != 8) {
-      sum[r] = _mm256_slli_epi32(SetInts(x.negative[r]), __builtin_ctz(kLayout.zero));
-    }
-    Ints few = _mm256_setzero_si256();
-#pragma GCC unroll 8
-    for (int i = kBegin; i < kEnd; ++i) {
-      const Ints pairs = MultiplyQuad<kLayout>(quads[i], SetQuad(x.codes + r * x.k + 4 * i));
-      few = (i - kBegin) % kTogether == 0 ? pairs : _mm256_add_epi16(few, pairs);
-      if ((i - kBegin) % kTogether == kTogether - 1 || i == kEnd - 1) {
-        sum[r] = _mm256_add_epi32(sum[r], _mm256_madd_epi16(few, ones));
+    for (int r = 0; r < kRows; ++r) {
+      const Ints of_row = SetQuad(x.codes + r * x.k + 4 * kQuad);
+#pragma GCC unroll 2
+      for (int p = 0; p < kQuantParts; ++p) {
+        const Ints pairs = MultiplyQuad<kLayout>(quads[p], of_row);
+        few[p][r] = kPlace % kTogether == 0 ? pairs : _mm256_add_epi16(few[p][r], pairs);
+        Keep(few[p][r]);
+        if constexpr (kLast) {
+          const Ints wide = _mm256_madd_epi16(few[p][r], _mm256_set1_epi16(1));
+          sum[p][r] = kPlace < kTogether ? wide : _mm256_add_epi32(sum[p][r], wide);
+        }
       }
+    }
+  });
+  if constexpr (kLayout.zero != 0 && kLayout.bits != 8) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const Ints more = _mm256_slli_epi32(SetInts(x.negative[r]), __builtin_ctz(kLayout.zero));
+#pragma GCC unroll 2
+      for (int p = 0; p < kQuantParts; ++p) sum[p][r] = _mm256_add_epi32(sum[p][r], more);
     }
   }
 }
@@ -98,29 +121,40 @@ RECOLLECT_INLINE void AddScaled(const Ints sum[kRows], Vec scale, const QuantGro
   }
 }
 
-// Adds the products of a group to y for kRows rows. `x` is the group of the first row; those of the
-// next rows are codes.k / kQuantGroup apart.
-template <PanelLayout kLayout, int kRows>
-RECOLLECT_INLINE void AddGroup(const Ints quads[kQuantQuads], const GroupScales& scales,
-                               const QuantGroup* x, RowCodes<kRows> codes, Vec y[kRows]) {
+// Adds the products of group `g` of a unit to y for kRows rows. `weights`: the group's codes of
+// kBits. `x` is the group of the first row; those of the next rows are codes.k / kQuantGroup apart.
+template <PanelLayout kLayout, int kBits, int kRows>
+RECOLLECT_INLINE void AddGroup(const uint8_t* unit, int g, const uint8_t* weights,
+                               const QuantGroup* x, RowCodes<kRows> codes,
+                               Vec y[kQuantParts][kRows]) {
   constexpr int kHalf = kLayout.scales == 1 ? kQuantQuads : kQuantQuads / 2;
   const int64_t groups = codes.k / kQuantGroup;
-  Ints sum[kRows];
+  Ints sum[kQuantParts][kRows];
   for (int r = 0; r < kRows; ++r) {
     codes.negative[r] = kLayout.scales == 1 ? x[r * groups].negative : x[r * groups].lower;
   }
-  Dot<kLayout, 0, kHalf, kRows>(quads, codes, sum);
-  AddScaled<kRows>(sum, scales.scale[0], x, groups, y);
+  Dot<kLayout, kBits, 0, kHalf, kRows>(weights, codes, sum);
+#pragma GCC unroll 2
+  for (int p = 0; p < kQuantParts; ++p) {
+    AddScaled<kRows>(sum[p], LoadScales<kLayout>(unit, g, p).scale[0], x, groups, y[p]);
+  }
   if constexpr (kLayout.scales == 2) {
     for (int r = 0; r < kRows; ++r) {
       codes.negative[r] = x[r * groups].negative - x[r * groups].lower;
     }
-    Dot<kLayout, kHalf, kQuantQuads, kRows>(quads, codes, sum);
-    AddScaled<kRows>(sum, scales.scale[1], x, groups, y);
+    Dot<kLayout, kBits, kHalf, kQuantQuads, kRows>(weights, codes, sum);
+#pragma GCC unroll 2
+    for (int p = 0; p < kQuantParts; ++p) {
+      AddScaled<kRows>(sum[p], LoadScales<kLayout>(unit, g, p).scale[1], x, groups, y[p]);
+    }
   }
   if constexpr (kLayout.minima) {
+#pragma GCC unroll 2
+    for (int p = 0; p < kQuantParts; ++p) {
+      const Vec minimum = LoadScales<kLayout>(unit, g, p).minimum;
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) y[r] = Fma(Set(x[r * groups].sum), scales.minimum, y[r]);
+      for (int r = 0; r < kRows; ++r) y[p][r] = Fma(Set(x[r * groups].sum), minimum, y[p][r]);
+    }
   }
 }
 
@@ -129,10 +163,11 @@ RECOLLECT_INLINE void AddGroup(const Ints quads[kQuantQuads], const GroupScales&
 // prefetch stops.
 constexpr int kPrefetchBytes = 4096;
 
-// Multiplies kRows rows from `row` on by one panel.
-template <PanelLayout kLayout, int kRows>
+// Multiplies kRows rows from `row` on by one panel. `unpacked`: its codes in 8 bits, or null.
+template <PanelLayout kLayout, int kRows, bool kUnpacked = false>
 RECOLLECT_INLINE void MultiplyRows(const uint8_t* unit, const QuantInput& x, int64_t row, float* y,
-                                   int64_t stride, int outputs) {
+                                   int64_t stride, int outputs, const uint8_t* unpacked = nullptr) {
+  constexpr int kBits = kUnpacked ? 8 : kLayout.bits;
   const int64_t groups = x.k / kQuantGroup;
   const int8_t* codes = x.codes + row * x.k;
   const QuantGroup* group = x.groups + row * groups;
@@ -142,15 +177,10 @@ RECOLLECT_INLINE void MultiplyRows(const uint8_t* unit, const QuantInput& x, int
   }
   for (int64_t first = 0; first < groups; first += kLayout.groups, unit += kLayout.unit_bytes) {
     for (int g = 0; g < kLayout.groups; ++g, ++group, codes += kQuantGroup) {
-      { Prefetch<kLayout.group_bytes>(unit + g * kLayout.group_bytes + kPrefetchBytes); }
-#pragma GCC unroll 2
-      for (int part = 0; part < kQuantParts; ++part) {
-        Ints quads[kQuantQuads];
-        UnpackCodes<kLayout.bits>(
-            unit + kLayout.header_bytes + g * kLayout.group_bytes + 4 * kLanes * part, quads);
-        const GroupScales scales = LoadScales<kLayout>(unit, g, part);
-        AddGroup<kLayout, kRows>(quads, scales, group, {codes, x.k, {}}, sum[part]);
-      }
+      Prefetch<kLayout.group_bytes>(unit + g * kLayout.group_bytes + kPrefetchBytes);
+      const uint8_t* weights = unit + kLayout.header_bytes + g * kLayout.group_bytes;
+      if constexpr (kUnpacked) weights = unpacked + (first + g) * kUnpackedBytes;
+      AddGroup<kLayout, kBits, kRows>(unit, g, weights, group, {codes, x.k, {}}, sum);
     }
   }
 #pragma GCC unroll 2
@@ -168,13 +198,23 @@ RECOLLECT_INLINE void MultiplyRows(const uint8_t* unit, const QuantInput& x, int
 }
 
 // Multiplies the rows from `first` on by one panel; y points at its first output in row 0.
+// `scratch`: QuantScratchBytes(x.k).
 template <PanelLayout kLayout>
 RECOLLECT_INLINE void MultiplyPanel(const uint8_t* panel, const QuantInput& x, int64_t first,
-                                    float* y, int64_t stride, int outputs) {
+                                    float* y, int64_t stride, int outputs, uint8_t* scratch) {
   int64_t r = first;
 #if defined(__AVX512F__)
+  (void)scratch;
   for (; r + 8 <= x.rows; r += 8) {
     MultiplyRows<kLayout, 8>(panel, x, r, y + r * stride, stride, outputs);
+  }
+#else
+  // Two times four rows and more pay for unpacking.
+  if (kLayout.bits < 8 && r + 8 <= x.rows) {
+    UnpackPanel<kLayout>(panel, x.k / kQuantGroup, 0, scratch);
+    for (; r + 4 <= x.rows; r += 4) {
+      MultiplyRows<kLayout, 4, true>(panel, x, r, y + r * stride, stride, outputs, scratch);
+    }
   }
 #endif
   for (; r + 4 <= x.rows; r += 4) {

@@ -63,31 +63,43 @@ RECOLLECT_INLINE Ints HighBits(Ints line) {
   if constexpr (kField == 3) return AndInts(RightIn16<2>(line), mask);
 }
 
-// Codes without sign of one part of a group: lane j of quads[i] has numbers 4 i to 4 i + 3 of
-// output j. `codes` points at the part in the first line.
-template <int kBits>
-RECOLLECT_INLINE void UnpackCodes(const uint8_t* codes, Ints quads[kQuantQuads]) {
-  if constexpr (kBits == 8) {
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) quads[i] = LoadInts(codes + i * kQuantLine);
-    return;
+// Codes without sign of one part of a group: lane j of the result has numbers 4 kQuad to 4 kQuad +
+// 3 of output j. `codes` points at the part in the first line.
+template <int kBits, int kQuad>
+RECOLLECT_INLINE Ints UnpackQuad(const uint8_t* codes) {
+  if constexpr (kBits == 8) return LoadInts(codes + kQuad * kQuantLine);
+  const Ints line = LoadInts(codes + kQuad % 4 * kQuantLine);
+  const Ints low = AndInts(kQuad < 4 ? line : RightIn16<4>(line), SetBytes(0xf));
+  if constexpr (kBits == 4) return low;
+  return OrInts(low, HighBits<kQuad % 4>(LoadInts(codes + (4 + kQuad / 4) * kQuantLine)));
+}
+
+// Calls run.operator()<i>() for i = kBegin, …, kEnd - 1.
+template <int kBegin, int kEnd, typename Run>
+RECOLLECT_INLINE void ForEach(const Run& run) {
+  if constexpr (kBegin < kEnd) {
+    run.template operator()<kBegin>();
+    ForEach<kBegin + 1, kEnd>(run);
   }
-  const Ints mask = SetBytes(0xf);
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    const Ints line = LoadInts(codes + i * kQuantLine);
-    quads[i] = AndInts(line, mask);
-    quads[4 + i] = AndInts(RightIn16<4>(line), mask);
-  }
-  if constexpr (kBits == 6) {
+}
+
+constexpr int kUnpackedBytes = kQuantGroup * kQuantPanel;  // of a group
+
+// Writes the codes of a panel minus `zero` in 8 bits: [groups][8 lines of 64 bytes].
+template <PanelLayout kLayout>
+RECOLLECT_INLINE void UnpackPanel(const uint8_t* unit, int64_t groups, int zero, uint8_t* to) {
+  const Ints minus = SetBytes(zero);
+  for (int64_t first = 0; first < groups; first += kLayout.groups, unit += kLayout.unit_bytes) {
+    for (int g = 0; g < kLayout.groups; ++g, to += kUnpackedBytes) {
+      const uint8_t* codes = unit + kLayout.header_bytes + g * kLayout.group_bytes;
 #pragma GCC unroll 2
-    for (int h = 0; h < 2; ++h) {
-      const Ints line = LoadInts(codes + (4 + h) * kQuantLine);
-      Ints* const four = quads + 4 * h;
-      four[0] = OrInts(four[0], HighBits<0>(line));
-      four[1] = OrInts(four[1], HighBits<1>(line));
-      four[2] = OrInts(four[2], HighBits<2>(line));
-      four[3] = OrInts(four[3], HighBits<3>(line));
+      for (int part = 0; part < kQuantParts; ++part) {
+        const int at = 4 * kLanes * part;
+        ForEach<0, kQuantQuads>([&]<int kQuad>() __attribute__((always_inline)) {
+          const Ints quad = UnpackQuad<kLayout.bits, kQuad>(codes + at);
+          StoreInts(to + kQuad * kQuantLine + at, SubBytes(quad, minus));
+        });
+      }
     }
   }
 }

@@ -6,8 +6,8 @@ namespace {
 
 constexpr ScratchName kScores;
 constexpr int kValueStep = 16;
-// From this many queries on it pays to widen keys and values once and read them many times.
-constexpr int kWidenFromQueries = 4;
+// From this many queries on it pays that they read the same keys and values together.
+constexpr int kShareFromQueries = 4;
 
 struct Bounds {
   const int64_t* of_row;  // [rows][kMaxRanges][begin, end]
@@ -18,29 +18,29 @@ struct Bounds {
   }
 };
 
-// Keys or values j .. j + count of one head, kDim numbers each, as the queries of a part read them:
-// where they lie, or widened, if all queries begin at the same entry and there are enough of them.
-// Either has the same bits.
+// Keys or values of one head, kDim numbers each, which the queries of a part read together: where
+// they lie, or widened from bf16. Both have the same bits.
 template <int kDim>
 struct Entries {
-  const float* rows = nullptr;  // kDim apart; null: they are read where they lie
-  alignas(64) float wide[kLanes > kValueStep ? kLanes* kDim : kValueStep* kDim];
+  const float* rows = nullptr;  // null: each query reads its own
+  int64_t stride = kDim;        // numbers between two rows
+  int64_t count = 0;
+  alignas(64) float wide[(kLanes > kValueStep ? kLanes : kValueStep) * (kDim > 0 ? kDim : 1)];
 
-  void Widen(const uint16_t* from, int64_t stride, int64_t count) {
-    for (int64_t j = 0; j < count; ++j) {
+  void Share(const uint16_t* from, int64_t from_stride, int64_t entries) {
+    for (int64_t j = 0; j < entries; ++j) {
       for (int d = 0; d < kDim; d += kLanes) {
-        Store(wide + j * kDim + d, LoadBf16(from + j * stride + d));
+        Store(wide + j * kDim + d, LoadBf16(from + j * from_stride + d));
       }
     }
     rows = wide;
+    count = entries;
   }
-  void Widen(const float*, int64_t, int64_t) {}
-};
-template <>
-struct Entries<0> {
-  const float* rows = nullptr;
-  template <typename Element>
-  void Widen(const Element*, int64_t, int64_t) {}
+  void Share(const float* from, int64_t from_stride, int64_t entries) {
+    rows = from;
+    stride = from_stride;
+    count = entries;
+  }
 };
 
 RECOLLECT_INLINE int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -74,83 +74,148 @@ struct Query {
   float* out = nullptr;
 };
 
-// At most kRowBlock queries that share a key-value head, whose rows are in parts[kMaxRanges].
+// At most kRowBlock queries that share a key-value head, whose rows are in parts[kMaxRanges], and
+// the scores of each, score_stride apart.
+template <typename Element>
+struct Block {
+  const Query* queries;
+  int rows;
+  int dim;
+  const HeadRows<Element>* parts;
+  Bounds bounds;
+  float* scores;
+  int64_t score_stride;
+
+  // The entries that query r has in part p from its j-th on; none if there is no such query.
+  int64_t Left(int r, int p, int64_t j) const {
+    return r < rows ? bounds.Length(queries[r].row, p) - j : 0;
+  }
+  // The query's j-th entry in part p, among keys or values of the part.
+  const Element* EntryOf(const Element* entries, int r, int p, int64_t j) const {
+    return entries + (bounds.Begin(queries[r].row, p) + j) * parts[p].stride;
+  }
+};
+
+// Scores of entries j .. j + kLanes of part p, for each query after the `filled` that it has.
 template <int kDim, typename Element>
-void AttendTogether(const Query* queries, int rows, int dim, const HeadRows<Element>* parts,
-                    const Bounds& bounds, float* scores, int64_t score_stride) {
-  const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(dim));
+RECOLLECT_INLINE void Score(const Block<Element>& block, int p, int64_t j,
+                            const Entries<kDim>& shared, const int64_t* filled) {
+  const Vec scale = Set(1.0f / __builtin_sqrtf(static_cast<float>(block.dim)));
+  for (int r = 0; r < block.rows; ++r) {
+    const int64_t left = block.Left(r, p, j);
+    if (left <= 0) continue;
+    // Lanes past the end are overwritten by the next range, or never read.
+    float* const to = block.scores + r * block.score_stride + filled[r] + j;
+    const float* const q[] = {block.queries[r].q, block.queries[r + 1 < block.rows ? r + 1 : r].q};
+    if constexpr (kDim > 0) {
+      if (shared.rows != nullptr) {
+        const bool two = block.Left(r + 1, p, j) > 0;
+        Vec dots[2];
+        const auto count = static_cast<int>(shared.count);
+        if (two) {
+          DotGroups<kDim, 2>(q, shared.rows, shared.stride, count, dots);
+        } else {
+          DotGroups<kDim, 1>(q, shared.rows, shared.stride, count, dots);
+        }
+        Store(to, Mul(dots[0], scale));
+        if (!two) continue;
+        ++r;
+        Store(block.scores + r * block.score_stride + filled[r] + j, Mul(dots[1], scale));
+        continue;
+      }
+    }
+    const Element* keys = block.EntryOf(block.parts[p].keys, r, p, j);
+    const auto count = static_cast<int>(Smaller(left, kLanes));
+    Store(to, Mul(DotGroup<kDim>(q[0], keys, block.parts[p].stride, count, block.dim), scale));
+  }
+}
+
+// Scores of query r become weights, whose sum is 1.
+template <typename Element>
+RECOLLECT_INLINE void Weigh(const Block<Element>& block, int r, int64_t filled) {
+  float* row = block.scores + r * block.score_stride;
+  if (const float* slope = block.queries[r].slope; slope != nullptr) {
+    for (int64_t i = 0; i < filled; ++i) row[i] -= *slope * static_cast<float>(filled - 1 - i);
+  }
+  const float shift = MaxScore(row, filled, -__builtin_inff());
+  const float sum = ExpAndSum(row, filled, shift);
+  if (filled > 0) Scale(row, filled, 1.0f / sum);
+}
+
+// Adds values j .. j + kValueStep of part p to the output of each query.
+template <int kDim, typename Element>
+RECOLLECT_INLINE void AddValues(const Block<Element>& block, int p, int64_t j,
+                                const Entries<kDim>& shared, const int64_t* filled) {
+  for (int r = 0; r < block.rows; ++r) {
+    const int64_t count = Smaller(block.Left(r, p, j), kValueStep);
+    if (count <= 0) continue;
+    const float* weights[3];
+    float* out[3];
+    int many = 0;  // queries that take the same values
+    for (; many < 3 && Smaller(block.Left(r + many, p, j), kValueStep) == count; ++many) {
+      const int at = r + many;
+      weights[many] = block.scores + at * block.score_stride + filled[at] + j;
+      out[many] = block.queries[at].out;
+    }
+    if constexpr (kDim > 0) {
+      if (shared.rows != nullptr && many == 3) {
+        AddWeightedTo<kDim, 3>(weights, shared.rows, shared.stride, count, out);
+        r += 2;
+        continue;
+      }
+      if (shared.rows != nullptr) {
+        AddWeightedTo<kDim, 1>(weights, shared.rows, shared.stride, count, out);
+        continue;
+      }
+    }
+    const Element* values = block.EntryOf(block.parts[p].values, r, p, j);
+    AddWeighted<kDim>(weights[0], values, block.parts[p].stride, count, out[0], block.dim);
+  }
+}
+
+template <int kDim, typename Element>
+void AttendTogether(const Block<Element>& all) {
+  const Block<Element> block = all;
+  const int rows = block.rows;
   int64_t filled[kRowBlock] = {};
-  Entries<kDim> entries;
   int64_t longest[kMaxRanges] = {};
   bool together[kMaxRanges];
   for (int p = 0; p < kMaxRanges; ++p) {
-    together[p] = rows >= kWidenFromQueries;
+    together[p] = kDim > 0 && rows >= kShareFromQueries;
     for (int r = 0; r < rows; ++r) {
-      const int64_t length = bounds.Length(queries[r].row, p);
+      const int64_t length = block.Left(r, p, 0);
       longest[p] = length > longest[p] ? length : longest[p];
-      if (bounds.Begin(queries[r].row, p) != bounds.Begin(queries[0].row, p)) together[p] = false;
+      const int64_t first = block.bounds.Begin(block.queries[0].row, p);
+      if (block.bounds.Begin(block.queries[r].row, p) != first) together[p] = false;
     }
   }
+  Entries<kDim> shared;
   for (int p = 0; p < kMaxRanges; ++p) {
     for (int64_t j = 0; j < longest[p]; j += kLanes) {
-      entries.rows = nullptr;
+      shared.rows = nullptr;
       if (together[p]) {
-        const int64_t first = bounds.Begin(queries[0].row, p) + j;
-        entries.Widen(parts[p].keys + first * parts[p].stride, parts[p].stride,
-                      Smaller(longest[p] - j, kLanes));
+        shared.Share(block.EntryOf(block.parts[p].keys, 0, p, j), block.parts[p].stride,
+                     Smaller(longest[p] - j, kLanes));
       }
-      for (int r = 0; r < rows; ++r) {
-        const int64_t left = bounds.Length(queries[r].row, p) - j;
-        if (left <= 0) continue;
-        const Element* keys =
-            parts[p].keys + (bounds.Begin(queries[r].row, p) + j) * parts[p].stride;
-        const auto count = static_cast<int>(Smaller(left, kLanes));
-        const Vec dots = entries.rows != nullptr
-                             ? DotGroup<kDim>(queries[r].q, entries.rows, kDim, count, dim)
-                             : DotGroup<kDim>(queries[r].q, keys, parts[p].stride, count, dim);
-        // Lanes past the end are overwritten by the next range, or never read.
-        Store(scores + r * score_stride + filled[r] + j, Mul(dots, Set(scale)));
-      }
+      Score<kDim>(block, p, j, shared, filled);
     }
-    for (int r = 0; r < rows; ++r) filled[r] += bounds.Length(queries[r].row, p);
+    for (int r = 0; r < rows; ++r) filled[r] += block.Left(r, p, 0);
   }
-
   for (int r = 0; r < rows; ++r) {
-    float* row = scores + r * score_stride;
-    if (const float* slope = queries[r].slope; slope != nullptr) {
-      for (int64_t i = 0; i < filled[r]; ++i)
-        row[i] -= *slope * static_cast<float>(filled[r] - 1 - i);
-    }
-    const float shift = MaxScore(row, filled[r], -__builtin_inff());
-    const float sum = ExpAndSum(row, filled[r], shift);
-    if (filled[r] > 0) Scale(row, filled[r], 1.0f / sum);
-    for (int d = 0; d < dim; ++d) queries[r].out[d] = 0;
+    Weigh(block, r, filled[r]);
+    for (int d = 0; d < block.dim; ++d) block.queries[r].out[d] = 0;
     filled[r] = 0;
   }
-
   for (int p = 0; p < kMaxRanges; ++p) {
     for (int64_t j = 0; j < longest[p]; j += kValueStep) {
-      entries.rows = nullptr;
+      shared.rows = nullptr;
       if (together[p]) {
-        const int64_t first = bounds.Begin(queries[0].row, p) + j;
-        entries.Widen(parts[p].values + first * parts[p].stride, parts[p].stride,
-                      Smaller(longest[p] - j, kValueStep));
+        shared.Share(block.EntryOf(block.parts[p].values, 0, p, j), block.parts[p].stride,
+                     Smaller(longest[p] - j, kValueStep));
       }
-      for (int r = 0; r < rows; ++r) {
-        const int64_t left = bounds.Length(queries[r].row, p) - j;
-        if (left <= 0) continue;
-        const Element* values =
-            parts[p].values + (bounds.Begin(queries[r].row, p) + j) * parts[p].stride;
-        const float* weights = scores + r * score_stride + filled[r] + j;
-        const int64_t count = Smaller(left, kValueStep);
-        if (entries.rows != nullptr) {
-          AddWeighted<kDim>(weights, entries.rows, kDim, count, queries[r].out, dim);
-        } else {
-          AddWeighted<kDim>(weights, values, parts[p].stride, count, queries[r].out, dim);
-        }
-      }
+      AddValues<kDim>(block, p, j, shared, filled);
     }
-    for (int r = 0; r < rows; ++r) filled[r] += bounds.Length(queries[r].row, p);
+    for (int r = 0; r < rows; ++r) filled[r] += block.Left(r, p, 0);
   }
 }
 
@@ -185,7 +250,7 @@ void Attend(OpContext& ctx, const RangeShape& shape, const float* q, int64_t q_s
       queries[filled].slope = shape.slopes != nullptr ? shape.slopes + head : nullptr;
       queries[filled].out = out + row * width + at;
       if (++filled < kRowBlock && i + 1 < rows * group) continue;
-      run(queries, filled, head_dim, of_head, bounds, scores, score_stride);
+      run({queries, filled, head_dim, of_head, bounds, scores, score_stride});
       filled = 0;
     }
   }

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "kernels/quant/quant_blocks.h"
 #include "model/weights/tensor_floats.h"
 
 namespace recollect::model {
@@ -19,6 +20,10 @@ absl::StatusOr<EmbeddingRows> EmbeddingRows::Read(const TensorFile& file, const 
   std::vector<float> row(static_cast<size_t>(rows.width_));
   RETURN_IF_ERROR(
       Annotate(DecodeFloats(info.dtype, rows.data_.data(), rows.width_, row.data()), name));
+  if (kernels::QuantFormatNamed(info.dtype).has_value()) {
+    RETURN_IF_ERROR(CheckFiniteBlocks(info, name));
+    return rows;
+  }
   for (int64_t id = 0; id < shape[0]; ++id) {
     rows.Read(static_cast<int32_t>(id), row.data());
     RETURN_IF_ERROR(CheckFinite(row, id * rows.width_, name));

@@ -46,9 +46,11 @@ std::vector<std::vector<float>> CpuModel::Rerank(kernels::OpContext& ctx,
   // The layers of a base have one pattern.
   const LayerState none =
       LocalState::Create(config(), config().local, 1, cache_dtype()).layers.front();
-  for (size_t layer = 0; layer < weights.mixers.size(); ++layer) {
+  for (size_t layer = 0; layer < weights.changes.size(); ++layer) {
+    const LayerWeights& base = weights_->layers[layer];
     const auto mix = [&](std::span<const Segment> segments, float* x, int64_t count) {
-      kernels::Add(ctx, RunMixer(ctx, context, weights.mixers[layer], segments, x), count * d, x);
+      kernels::Add(ctx, RunMixer(ctx, context, base.mixer, segments, x, &weights.changes[layer]),
+                   count * d, x);
     };
     LayerState asked = none;
     std::vector<Segment> segments;
@@ -59,7 +61,7 @@ std::vector<std::vector<float>> CpuModel::Rerank(kernels::OpContext& ctx,
     for (size_t i = 0; i < texts.size(); ++i)
       AddSegments(states[i], std::ssize(texts[i].tokens) - shared_rows, segments);
     if (rows > shared_rows) mix(segments, h_own, rows - shared_rows);
-    kernels::Add(ctx, RunFfn(ctx, context, weights_->layers[layer].ffn, h, rows), rows * d, h);
+    kernels::Add(ctx, RunFfn(ctx, context, base.ffn, h, rows), rows * d, h);
   }
   kernels::RmsNorm(ctx, h, nullptr, kAdapterNormEps, rows, d, h);
   std::vector<std::vector<float>> scores;

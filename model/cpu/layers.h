@@ -46,9 +46,9 @@ inline constexpr kernels::ScratchName kNormed,  // rows after RMS, input of a pr
     kState,                                     // recurrence state inside one chunk
     kSomeHeads,  // attention of some heads, where heads have different patterns
     kBlockScores,
-    kExpanded,  // rows with shared heads written out
-    kQueryFeatures, kKeyFeatures,
-    kLinear;  // output of linear attention
+    kExpanded,                                    // rows with shared heads written out
+    kQueryFeatures, kKeyFeatures, kLow, kChange,  // of a change of low rank: down · x, up · that
+    kLinear;                                      // output of linear attention
 
 // Inputs of the functions besides weights.
 struct LayerContext {
@@ -86,10 +86,11 @@ void PlaceHeads(kernels::OpContext& ctx, const LayerContext& layer, const MixerC
                 const Segment& segment, int64_t stride, int heads, const std::vector<float>& gain,
                 float* x);
 
-// kDelta[rows, d] = mixer(RMS(h)); appends the rows to the segments' states.
+// kDelta[rows, d] = mixer(RMS(h)), whose projections have the change, if there is one; appends the
+// rows to the segments' states.
 const float* RunMixer(kernels::OpContext& ctx, const LayerContext& layer,
                       const MixerWeights& weights, std::span<const Segment> segments,
-                      const float* h);
+                      const float* h, const MixerChange* change = nullptr);
 
 // Rotated queries of consecutive positions: count rows of [heads, head_dim], `stride` floats apart.
 struct AttentionRows {

@@ -13,9 +13,8 @@ namespace recollect::model {
 // Lists every tensor of a reranker of this config.
 std::vector<TensorSpec> RerankerTensors(const ModelConfig& config);
 
-// Fills in AdapterWeights::reranker, whose mixers are those of `base` with the changes of `file`,
-// in bf16 with kQuantized where the CPU has it; and, if the base's weights are not read, those that
-// it has in common with the base: Weights::embed and the FFNs. Adds to Weights::bytes. REQUIRES:
+// Fills in AdapterWeights::reranker from `file`; and, if the base's weights are not read, those of
+// its lowest layers and Weights::embed from `base`. Adds to Weights::bytes. REQUIRES:
 // CheckTensors(file, RerankerTensors(config)) and CheckTensors(base, ExpectedTensors(config))
 // returned OK, and ReadAdapter did. INVALID_ARGUMENT: a number that is not finite.
 absl::Status ReadReranker(const TensorFile& file, const TensorFile& base, const ModelConfig& config,

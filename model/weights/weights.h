@@ -163,9 +163,17 @@ struct ReaderWeights {
   float nothing_bias = 0;
 };
 
-// The reranker of an adapter (docs/llama.md, "Reranker"). Its embedding and FFNs are the base's.
+// A change of low rank of a matrix W [n, k]: it multiplies as W + up · down.
+struct LowRank {
+  kernels::PackedMatrix down, up;  // [rank, k], [n, rank]
+};
+struct MixerChange {
+  LowRank in_proj, out_proj;
+};
+
+// The reranker of an adapter (docs/llama.md, "Reranker"). All else is the base's lowest layers.
 struct RerankerWeights {
-  std::vector<MixerWeights> mixers;  // those of the base's lowest layers, changed
+  std::vector<MixerChange> changes;  // by layer
   std::vector<float> head;           // [d]
   float bias = 0;
 };

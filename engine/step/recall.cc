@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 
 #include "base/check.h"
 #include "base/status.h"
 #include "engine/session/hybrid_keys.h"
+#include "engine/step/spellings.h"
 #include "model/text/words.h"
 
 namespace recollect::engine {
@@ -73,6 +75,8 @@ absl::StatusOr<Recalled> Recall(const model::Model& model, ThreadPool* pool,
   for (size_t row = 0; row < asking.size(); ++row) {
     query.terms.push_back({model.words()->word(asking[row]), weights[row]});
   }
+  std::ranges::move(OtherSpellings(*model.tokenizer(), *model.words(), asking, weights),
+                    std::back_inserter(query.terms));
   const int64_t own = std::max<int64_t>(config.n_ret, hits);
   // Each of the blocks that are read may be among the best.
   const int64_t n = more > 0 ? std::max(own, 2 * config.n_ret + more) : own;

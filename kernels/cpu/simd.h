@@ -115,9 +115,9 @@ RECOLLECT_INLINE void StoreBf16(uint16_t* p, Vec v) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(u));
 }
 
-// JoinFours of v[0, 4), v[4, 8), v[8, 12) and v[12, 16) become JoinLanes of v: lane i of the result
-// has the lanes of v[i], joined as ((l0 l2) (l1 l3)) inside each quarter L0..L3, then (L0 L2)
-// (L1 L3).
+// JoinLanes of v is JoinQuarters of the JoinFours of v[0, 4), v[4, 8), v[8, 12) and v[12, 16): lane
+// i of the result has the lanes of v[i], joined as ((l0 l2) (l1 l3)) inside each quarter L0..L3,
+// then (L0 L2) (L1 L3).
 template <typename Join>
 RECOLLECT_INLINE Vec JoinFours(const Vec w[4], Join join) {
   const Vec ab = join(_mm512_unpacklo_ps(w[0], w[1]), _mm512_unpackhi_ps(w[0], w[1]));

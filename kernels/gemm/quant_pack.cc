@@ -118,7 +118,6 @@ void WriteUnit(const Unit& unit, int output, uint8_t* to) {
   }
 }
 
-// `to` is zero.
 template <QuantFormat kFormat>
 void PackPanelsOf(const QuantRows& part, int64_t k, uint8_t* to) {
   constexpr PanelLayout kLayout = LayoutOf(kFormat);

@@ -44,11 +44,13 @@ inline constexpr kernels::ScratchName kNormed,  // rows after RMS, input of a pr
     kKeys, kValues,                             // dense copies of strided projections
     kRowsIn,                                    // residual stream of the chunk encoder
     kState,                                     // recurrence state inside one chunk
+    kLow,                                       // x times the lower part of a change of low rank
+    kChange,                                    // what the change adds to a product
     kSomeHeads,  // attention of some heads, where heads have different patterns
     kBlockScores,
-    kExpanded,                                    // rows with shared heads written out
-    kQueryFeatures, kKeyFeatures, kLow, kChange,  // of a change of low rank: down · x, up · that
-    kLinear;                                      // output of linear attention
+    kExpanded,  // rows with shared heads written out
+    kQueryFeatures, kKeyFeatures,
+    kLinear;  // output of linear attention
 
 // Inputs of the functions besides weights.
 struct LayerContext {

@@ -91,7 +91,7 @@ TEST_F(RerankerTest, ScoresDoNotDependOnOtherTexts) {
 }
 
 // As a device's backend loads it.
-TEST_F(RerankerTest, NeedsNoLayersOfTheBase) {
+TEST_F(RerankerTest, ReadsTheLayersOfTheBaseThatItNeeds) {
   const std::vector<float> whole = Scores(*CpuModel::Load(directory_).value());
   EXPECT_THAT(Scores(*CpuModel::LoadAdapter(directory_, DType::kFloat32).value()),
               ElementsAreArray(whole));

@@ -308,7 +308,7 @@ TEST(QuantGemmTest, LargestCodesDoNotOverflow) {
       std::vector<float> weights(n * k);
       Dequantize(format, bytes.data(), n * k / traits.block, weights.data());
       for (const float sign : {1.0f, -1.0f}) {
-        const std::vector<float> x(2 * k, sign);
+        const std::vector<float> x(9 * k, sign);
         for (const QuantCode& code : AllCodes()) {
           SCOPED_TRACE(absl::StrCat(code.name, " ", NameOf(format)));
           ExpectMatchesDouble(Multiply(code, matrix, x), weights, Rounded(x, k), k);

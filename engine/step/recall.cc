@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <iterator>
 
 #include "base/check.h"
 #include "base/status.h"
@@ -75,8 +74,11 @@ absl::StatusOr<Recalled> Recall(const model::Model& model, ThreadPool* pool,
   for (size_t row = 0; row < asking.size(); ++row) {
     query.terms.push_back({model.words()->word(asking[row]), weights[row]});
   }
-  std::ranges::move(OtherSpellings(*model.tokenizer(), *model.words(), asking, weights),
-                    std::back_inserter(query.terms));
+  if (const double share = config.adapter.spelling_share; share > 0) {
+    for (const auto& [word, weight] :
+         OtherSpellings(*model.tokenizer(), *model.words(), asking, weights))
+      query.terms.push_back({word, static_cast<float>(share * weight)});
+  }
   const int64_t own = std::max<int64_t>(config.n_ret, hits);
   // Each of the blocks that are read may be among the best.
   const int64_t n = more > 0 ? std::max(own, 2 * config.n_ret + more) : own;

@@ -44,6 +44,7 @@ void ReadBase(Fields& base, AdapterConfig& adapter) {
 void ReadShares(Fields& shares, AdapterConfig& adapter) {
   shares.Number("dense", 0, kMaxShare, adapter.dense_share, /*required=*/true);
   shares.Number("sparse", 0, kMaxShare, adapter.sparse_share, /*required=*/true);
+  shares.Number("spellings", 0, kMaxShare, adapter.spelling_share, /*required=*/false);
 }
 
 bool IsWeight(const json& value) {

@@ -91,9 +91,10 @@ struct AdapterConfig {
   // The shares of the dense and of the sparse part in a score, by which queries are multiplied
   // (docs/decisions/0071-words-weigh-more.md); training has 1 and 1.
   double dense_share = 1, sparse_share = 1;
-  JudgeConfig judge;        // of possible answers; needs the reader
-  ReaderConfig reader;      // of blocks
-  RerankerConfig reranker;  // of the sentences of passages
+  double spelling_share = 0;  // of the sparse part: what other spellings of words weigh
+  JudgeConfig judge;          // of possible answers; needs the reader
+  ReaderConfig reader;        // of blocks
+  RerankerConfig reranker;    // of the sentences of passages
 };
 
 // The parts of one decoder layer.

@@ -83,11 +83,13 @@ TEST_F(AdapterFilesTest, ScoreSharesAreTwoNumbersThatDocumentsDoNotDependOn) {
   WriteFile(directory_ + "/memory.json", root.dump(2) + "\n");
   EXPECT_NE(fingerprint(), with);
 
-  Change("score_shares", {{"dense", -1}, {"sparse", 101}, {"both", 1}});
+  Change("score_shares", {{"dense", -1}, {"sparse", 101}, {"spellings", -2}, {"both", 1}});
   EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument,
                                "score_shares.dense is -1, expected 0 to 100"));
   EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument,
                                "score_shares.sparse is 101, expected 0 to 100"));
+  EXPECT_THAT(Load(), StatusIs(absl::StatusCode::kInvalidArgument,
+                               "score_shares.spellings is -2, expected 0 to 100"));
   EXPECT_THAT(Load(),
               StatusIs(absl::StatusCode::kInvalidArgument, "score_shares.both is not a known key"));
   Change("score_shares", {{"dense", 1}});

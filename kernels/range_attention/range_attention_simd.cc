@@ -149,9 +149,9 @@ RECOLLECT_INLINE void AddValues(const Block<Element>& block, int p, int64_t j,
   for (int r = 0; r < block.rows; ++r) {
     const int64_t count = Smaller(block.Left(r, p, j), kValueStep);
     if (count <= 0) continue;
-    const float* weights[3];
-    float* out[3];
-    int many = 0;  // queries that take the same values
+    const float* weights[3] = {block.scores + r * block.score_stride + filled[r] + j};
+    float* out[3] = {block.queries[r].out};
+    int many = 1;  // queries that take the same values
     for (; many < 3 && Smaller(block.Left(r + many, p, j), kValueStep) == count; ++many) {
       const int at = r + many;
       weights[many] = block.scores + at * block.score_stride + filled[at] + j;

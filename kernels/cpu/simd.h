@@ -115,15 +115,7 @@ RECOLLECT_INLINE void StoreBf16(uint16_t* p, Vec v) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(u));
 }
 
-// JoinLanes of v is JoinQuarters of the JoinFours of v[0, 4), v[4, 8), v[8, 12) and v[12, 16): lane
-// i of the result has the lanes of v[i], joined as ((l0 l2) (l1 l3)) inside each quarter L0..L3,
-// then (L0 L2) (L1 L3).
-template <typename Join>
-RECOLLECT_INLINE Vec JoinFours(const Vec w[4], Join join) {
-  const Vec ab = join(_mm512_unpacklo_ps(w[0], w[1]), _mm512_unpackhi_ps(w[0], w[1]));
-  const Vec cd = join(_mm512_unpacklo_ps(w[2], w[3]), _mm512_unpackhi_ps(w[2], w[3]));
-  return join(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
-}
+// Joins the quarters of the vectors as (L0 L2) (L1 L3): the last step of JoinLanes.
 template <typename Join>
 RECOLLECT_INLINE Vec JoinQuarters(const Vec fours[4], Join join) {
   const Vec low = join(_mm512_shuffle_f32x4(fours[0], fours[1], 0x44),
@@ -189,13 +181,7 @@ RECOLLECT_INLINE void StoreBf16(uint16_t* p, Vec v) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_castsi256_si128(packed));
 }
 
-// As above with two halves: ((l0 l2) (l1 l3)) inside each, then both.
-template <typename Join>
-RECOLLECT_INLINE Vec JoinFours(const Vec w[4], Join join) {
-  const Vec ab = join(_mm256_unpacklo_ps(w[0], w[1]), _mm256_unpackhi_ps(w[0], w[1]));
-  const Vec cd = join(_mm256_unpacklo_ps(w[2], w[3]), _mm256_unpackhi_ps(w[2], w[3]));
-  return join(_mm256_shuffle_ps(ab, cd, 0x44), _mm256_shuffle_ps(ab, cd, 0xee));
-}
+// The same of two halves.
 template <typename Join>
 RECOLLECT_INLINE Vec JoinQuarters(const Vec fours[2], Join join) {
   return join(_mm256_permute2f128_ps(fours[0], fours[1], 0x20),
@@ -212,6 +198,15 @@ RECOLLECT_INLINE float MaxOf(Vec v) {
 
 #endif
 
+// Lane i of each quarter of the result has the lanes of w[i] in that quarter, joined as ((l0 l2)
+// (l1 l3)).
+template <typename Join>
+RECOLLECT_INLINE Vec JoinFours(const Vec w[4], Join join) {
+  const Vec ab = join(RECOLLECT_MM(unpacklo_ps)(w[0], w[1]), RECOLLECT_MM(unpackhi_ps)(w[0], w[1]));
+  const Vec cd = join(RECOLLECT_MM(unpacklo_ps)(w[2], w[3]), RECOLLECT_MM(unpackhi_ps)(w[2], w[3]));
+  return join(RECOLLECT_MM(shuffle_ps)(ab, cd, 0x44), RECOLLECT_MM(shuffle_ps)(ab, cd, 0xee));
+}
+// Lane i of the result has the lanes of v[i], joined in one order.
 template <typename Join>
 RECOLLECT_INLINE Vec JoinLanes(const Vec v[kLanes], Join join) {
   Vec fours[kLanes / 4];

@@ -1,8 +1,8 @@
 #include "engine/session/mount_names.h"
 
+#include <unordered_set>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
@@ -16,7 +16,7 @@ absl::StatusOr<std::vector<std::string>> ExpandMounts(store::Catalog& store,
   ASSIGN_OR_RETURN(const store::MetadataFilter filter,
                    store::MetadataFilter::Parse(asked.mount_filter, "mount_filter"));
   std::vector<std::string> ids;
-  absl::flat_hash_set<std::string> known, found_by_wildcards;
+  std::unordered_set<std::string> known, found_by_wildcards;
   for (const std::string& mount : asked.mounts) {
     absl::string_view beginning = mount;
     if (!absl::ConsumeSuffix(&beginning, "*")) {

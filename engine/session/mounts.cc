@@ -1,8 +1,8 @@
 #include "engine/session/mounts.h"
 
 #include <algorithm>
+#include <unordered_set>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/io/log.h"
@@ -191,7 +191,7 @@ void Mounts::FreeLater(OwnerId owner) {
 }
 
 absl::StatusOr<std::vector<Pin>> Mounts::Mount(const std::vector<std::string>& ids, Need need) {
-  absl::flat_hash_set<absl::string_view> named;
+  std::unordered_set<std::string> named;
   for (const std::string& id : ids) {
     if (!named.insert(id).second) {
       return absl::InvalidArgumentError(

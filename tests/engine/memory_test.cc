@@ -88,6 +88,25 @@ class EngineMemoryTest : public ::testing::Test {
   std::unique_ptr<EngineImpl> engine_ = MakeEngine();
 };
 
+TEST_F(EngineMemoryTest, OpeningASessionSurvivesEachAllocationThatFails) {
+  const auto open = [&] {
+    return OrExhausted("", [&] { return engine_->OpenSession({.mounts = {"doc", "do*"}}); });
+  };
+  int64_t place = 0;
+  for (bool failed = true; failed; ++place) {
+    left = place;
+    const auto session = open();
+    failed = left < 0;
+    left = -1;
+    EXPECT_EQ(session.ok(), !failed) << session.status();
+    if (session.ok()) {
+      EXPECT_TRUE(engine_->CloseSession(*session).ok());
+    }
+  }
+  EXPECT_GT(place, 10);
+  EXPECT_TRUE(open().ok());
+}
+
 TEST_F(EngineMemoryTest, AnAllocationThatFailsEndsItsRequestAndNothingElse) {
   const int64_t rounds = FromEnvironment("RECOLLECT_MEMORY_ROUNDS", 60);
   std::mt19937_64 random(static_cast<uint64_t>(FromEnvironment("RECOLLECT_MEMORY_SEED", 1)));

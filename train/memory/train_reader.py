@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F
 
 from .base import Base
+from .cpu import cpu_autocast, cpu_dtype
 from .data import COMPLETE, HELD_OUT, PLAIN, Library, Maker, read_papers
 from .export import load
 from .fit import add_options, fit
@@ -46,7 +47,7 @@ class Questions:
         """book: ids of a text beside all documents."""
         self.oracle, self.base, self.config = Oracle(base, adapter), base, adapter.config
         self.blocks, self.asked = [], []
-        with torch.autocast("cpu", torch.bfloat16):
+        with cpu_autocast():
             self.book = self.keep(self.oracle.read(book))
 
     def keep(self, blocks):
@@ -58,7 +59,7 @@ class Questions:
         """documents: [(ids, [(question, answer)])], which are asked about beside each other."""
         start, before = time.time(), sum(len(tokens) for tokens, *_ in self.blocks)
         number = torch.arange(len(self.book.tokens))
-        with torch.autocast("cpu", torch.bfloat16):
+        with cpu_autocast():
             blocks = self.book
             for ids, _ in documents:
                 blocks = blocks.join(self.keep(self.oracle.read(ids)))
@@ -132,7 +133,7 @@ def features(args):
     adapter = load(args.memory, base)
     library = Library(args.books, "train")
     maker = Maker(base, adapter.config, library, [], "train", 0, 0)
-    base.to("cpu", torch.bfloat16)
+    base.to("cpu", cpu_dtype())
     questions = Questions(base, adapter, base.encode(library.passage(rng, BOOK_CHARACTERS)))
     for folder in args.qa:
         questions.add([of_paper(base, paper) for paper in read_papers([folder], "test") if for_choosing(paper)], True)
@@ -244,7 +245,7 @@ def train(args):
         yield from (order[at:at + BATCH] for at in range(0, len(order) - BATCH + 1, BATCH))
 
     def loss_of(part):
-        with torch.autocast("cpu", torch.bfloat16):
+        with cpu_autocast():
             return lessons.loss(reader, part, lessons.some_blocks(part, rng))
 
     def after_pass(step):

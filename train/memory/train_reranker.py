@@ -22,6 +22,7 @@ import time
 import torch
 
 from .base import Base
+from .cpu import cpu_autocast, cpu_dtype
 from .data import read_papers
 from .fit import add_options, fit
 from .judge import PASSAGE_BLOCKS
@@ -89,7 +90,7 @@ def find_passages(lessons, reader):
     finder, start = Finder(lessons), time.time()
     for at in range(0, len(lessons.training), READ_TOGETHER):
         part = lessons.training[at:at + READ_TOGETHER]
-        with torch.autocast("cpu", torch.bfloat16):
+        with cpu_autocast():
             block, valid, *others = lessons.batch(reader, part, lessons.every_block(part))
             read = reader(block, valid, *others)
         for i, begins, ends, there in zip(part, *read, valid):
@@ -196,7 +197,7 @@ def train(args):
         general = list(general_rows(file.read().splitlines(), rows + own))
     print(f"{len(rows)} questions, {len(own)} of somebody who has the document open, {len(general)} general prompts", flush=True)
     rows += OWN_TIMES * own + GENERAL_TIMES * general
-    base.to("cpu", torch.bfloat16)
+    base.to("cpu", cpu_dtype())
     with open(os.path.join(args.memory, "memory.json")) as file:
         config = json.load(file)
     torch.manual_seed(args.seed)

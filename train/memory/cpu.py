@@ -1,0 +1,12 @@
+"""What a CPU multiplies: bf16 where it has instructions for it. Elsewhere PyTorch converts number by number, ten times as slow as fp32."""
+
+import torch
+
+
+def cpu_dtype():
+    return torch.bfloat16 if torch.ops.mkldnn._is_mkldnn_bf16_supported() else torch.float32
+
+
+def cpu_autocast():
+    """Products in cpu_dtype()."""
+    return torch.autocast("cpu", torch.bfloat16, enabled=cpu_dtype() == torch.bfloat16)

@@ -35,7 +35,7 @@ struct ReadBlock {
 
 // Holds what is known of a question before it is answered.
 struct Evidence {
-  std::span<const int32_t> question;  // the tokens of the user's last message
+  std::span<const int32_t> question;  // its tokens
   std::span<const ReadBlock> blocks;
   float unneeded = 0;  // the weight of nothing: how likely no document is needed
   float nothing = 0;   // Reading::nothing of the blocks

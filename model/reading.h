@@ -23,7 +23,7 @@ struct ReaderBlock {
 // Borrows the question's rows and tokens.
 struct ReaderQuestion {
   std::span<const Bf16> rows;       // [at most question_tokens, c]: CpuModel::AskReader
-  std::span<const int32_t> tokens;  // of the user's last message
+  std::span<const int32_t> tokens;  // of the question alone
   std::vector<ReaderBlock> blocks;  // at least one
 };
 

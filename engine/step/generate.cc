@@ -20,6 +20,7 @@
 #include "engine/step/quotes.h"
 #include "engine/step/request.h"
 #include "model/judge.h"
+#include "model/text/questions.h"
 #include "model/text/tokenizer.h"
 
 namespace recollect::engine {
@@ -52,9 +53,8 @@ class Generation final : public Request {
     ASSIGN_OR_RETURN(MadePrompt made, MakePrompt(model_, prompt, source, request_.max_tokens));
     if (request_.session.has_value()) said_ = SaidIn(prompt, model_.tokenizer());
     if (model_.config().has_adapter() && !prompt.messages.empty()) {
-      ASSIGN_OR_RETURN(question_, model_.tokenizer()->Encode(prompt.messages.back().content));
-      piece.question_rows = QuestionRows(prompt);
-      if (MayQuote()) piece.question = question_;
+      RETURN_IF_ERROR(TakeQuestions(prompt, made.tokens));
+      if (MayQuote()) piece.questions = questions_;
       piece.ends_with_quote = request_.generated.empty() && !request_.logprobs.has_value();
     }
     ChooseTokens();
@@ -107,7 +107,7 @@ class Generation final : public Request {
     if (sampled_ < 0) return NothingToSample();
     decoding_ = true;
     if (asks()) {
-      piece.question = {};
+      piece.questions = {};
       if (!request_.generated.empty()) {
         Run(request_.generated);  // it waited for the end of the prompt
         return false;
@@ -139,46 +139,71 @@ class Generation final : public Request {
     }
   }
   // Whether documents are still to be asked, at the prompt's end.
-  bool asks() const { return !piece.question.empty(); }
+  bool asks() const { return !piece.questions.empty(); }
+
+  absl::Status TakeQuestions(const Prompt& prompt, const std::vector<int32_t>& tokens) {
+    const std::string& message = prompt.messages.back().content;
+    const std::vector<std::string> parts = model::QuestionsIn(message);
+    questions_.resize(1);
+    ASSIGN_OR_RETURN(questions_.front().tokens, model_.tokenizer()->Encode(message));
+    const std::vector<int32_t>& asked = questions_.front().tokens;
+    piece.question_rows = QuestionRows(prompt, std::ssize(asked));
+    if (parts.size() == 1) return absl::OkStatus();
+    int64_t after = tokens.end() - std::ranges::find_end(tokens, asked).end();
+    for (const std::string& part : parts) {
+      ASSIGN_OR_RETURN(questions_.emplace_back().tokens, model_.tokenizer()->Encode(part));
+    }
+    questions_.back().rows = after;  // with what leads to the answer
+    for (size_t i = questions_.size() - 1; i > 0; --i) {
+      questions_[i].rows += std::ssize(questions_[i].tokens);
+      if (i + 1 < questions_.size()) questions_[i].rows_after = after;
+      after += std::ssize(questions_[i].tokens);
+    }
+    return absl::OkStatus();
+  }
 
   // Answers of a whole conversation only. Of one that was broken off within the quote, documents
   // are asked again; what follows a quote is its end.
   bool MayQuote() const {
     return request_.quotes && model_.judge() != nullptr && !request_.ignore_eos &&
            request_.max_tokens > 0 && !request_.session.has_value() &&
-           std::ssize(request_.generated) <= model_.judge()->config().sentence_tokens;
+           std::ssize(request_.generated) <= std::ssize(questions_) * MostTokens();
   }
+
+  // Of a quote, with the end of its line.
+  int64_t MostTokens() const { return model_.judge()->config().sentence_tokens + 1; }
 
   // Of a first question all rows that ask, as the reader was trained; of a later one its own, so
   // that it does not look for what an earlier turn asked.
-  int64_t QuestionRows(const Prompt& prompt) const {
+  int64_t QuestionRows(const Prompt& prompt, int64_t asked) const {
     const auto is_answer = [](const ChatMessage& one) { return one.role == ChatRole::kAssistant; };
-    return std::ranges::any_of(prompt.messages, is_answer) ? std::ssize(question_) + kTemplateTokens
+    return std::ranges::any_of(prompt.messages, is_answer) ? asked + kTemplateTokens
                                                            : model_.config().chunk_tokens;
   }
 
-  // The answer ends with the quote.
+  // The answer ends with the quotes.
   void ChooseQuote() {
-    best_ = BestOf(piece.judged, request_.generated);
-    if (best_ == nullptr) return;
-    quote_ = best_->tokens;
-    quote_.push_back(model_.config().eos_id);
+    quotes_ = QuotesOf(*model_.tokenizer(), piece.judged, request_.generated);
+    if (!quotes_.tokens.empty()) quotes_.tokens.push_back(model_.config().eos_id);
   }
 
   // With the hits that are told with the prompt's end, among them the quote.
   void TellJudged() {
-    if (best_ != nullptr && best_->block >= 0 && !piece.retrievals.empty())
-      AddQuote(piece.judged, *best_, piece.retrievals.back());
-    best_ = nullptr;
-    if (request_.with_candidates && !piece.judged.candidates.empty())
-      events_->OnCandidates(piece.judged);
+    for (size_t i = 0; i < quotes_.best.size() && !piece.retrievals.empty(); ++i) {
+      const JudgedCandidates::Candidate* const best = quotes_.best[i];
+      if (best != nullptr && best->block >= 0)
+        AddQuote(piece.judged[i], *best, piece.retrievals.back());
+    }
+    quotes_.best.clear();
+    if (!request_.with_candidates) return;
+    for (const JudgedCandidates& judged : piece.judged) events_->OnCandidates(judged);
   }
 
   // All of it at once: no layer has to run for it.
   bool SayQuote() {
     Clock();
-    if (account != nullptr) account->SpendTokens(std::ssize(quote_));
-    for (const int32_t token : quote_) {
+    if (account != nullptr) account->SpendTokens(std::ssize(quotes_.tokens));
+    for (const int32_t token : quotes_.tokens) {
       sampled_ = token;
       if (TakeChoice()) break;
     }
@@ -191,7 +216,7 @@ class Generation final : public Request {
     if (chosen < 0) return;
     if (asks()) ChooseQuote();
     const auto next = static_cast<size_t>(usage_.generated_tokens);
-    if (next < quote_.size()) sampled_ = quote_[next];
+    if (next < quotes_.tokens.size()) sampled_ = quotes_.tokens[next];
   }
 
   void Run(std::vector<int32_t> tokens) {
@@ -257,7 +282,7 @@ class Generation final : public Request {
     complete_ = stopped() || usage_.generated_tokens == request_.max_tokens;
     TakeReason();
     if (asks() && !complete_) return absl::OkStatus();  // they run once documents have been asked
-    piece.question = {};
+    piece.questions = {};
     // The last token of a complete request is not run: the session's next request begins with it.
     input_.tokens.insert(input_.tokens.end(), tokens.begin(), tokens.end() - (complete_ ? 1 : 0));
     if (request_.sampling.dry_multiplier > 0) generated_ = tokens;
@@ -377,11 +402,10 @@ class Generation final : public Request {
   // With DRY: what was generated, and the logits after it.
   std::vector<int32_t> generated_;
   std::vector<float> logits_;
-  kernels::SampleScratch scratch_;                     // where the choice is made here
-  ChosenLogprob logprobs_;                             // of sampled_, where it is asked for
-  std::vector<int32_t> question_;                      // the user's last message, with an adapter
-  const JudgedCandidates::Candidate* best_ = nullptr;  // of Piece::judged, until it is told
-  std::vector<int32_t> quote_;                         // the whole answer and its end; empty: none
+  kernels::SampleScratch scratch_;        // where the choice is made here
+  ChosenLogprob logprobs_;                // of sampled_, where it is asked for
+  std::vector<AskedQuestion> questions_;  // with an adapter: Piece::questions
+  Quotes quotes_;  // of Piece::judged until that is told; the tokens with the answer's end
   FinishReason reason_ = FinishReason::kMaxTokens;
   Usage usage_;
   const SteadyTime arrived_ = std::chrono::steady_clock::now();

@@ -31,15 +31,23 @@ struct Selection {
   std::vector<Chosen> more;  // what only its reader reads
 };
 
+// A question of a user, and which rows are its own.
+struct AskedQuestion {
+  std::vector<int32_t> tokens;
+  int64_t rows = 0;        // 0: all rows up to the answer
+  int64_t rows_after = 0;  // between these and the answer
+};
+
 // Owned by a request, whose session plans the rows; advanced by StepRunner on the scheduler's
 // thread. A backend sees only the PieceRows.
 struct Piece : PlannedRows {
   int64_t hits_per_group = 0;  // 0: n_ret
   bool with_retrievals = false;
   bool with_queries = false;
-  // With a judge: the tokens of a question. Asks what it is answered with, before the layers run
-  // that read documents. Borrowed; empty: nothing is asked.
-  std::span<const int32_t> question;
+  // With a judge: the user's message, and then its parts if it asks several things. Asks what these
+  // are answered with, before the layers run that read documents. Borrowed; empty: nothing is
+  // asked.
+  std::span<const AskedQuestion> questions;
   // Whether the piece ends where a quote is chosen: no layer runs for it any more, and what has run
   // serves for nothing but Session::Rewind.
   bool ends_with_quote = false;
@@ -56,8 +64,9 @@ struct Piece : PlannedRows {
   std::vector<WantedChunk> wanted;          // while a fetch runs, it belongs to that
   std::vector<Retrieval> retrievals;        // when wanted
   std::vector<std::vector<float>> queries;  // of the last landmark in each group, when wanted
-  JudgedCandidates judged;  // when asked for; without candidates if the reader reads no block
-  bool quoted = false;      // whether the piece has ended with a quote
+  // For each question, when asked for; none if the reader reads no block.
+  std::vector<JudgedCandidates> judged;
+  bool quoted = false;  // whether the piece has ended with a quote
 
   // The slowest tier of the chunks that the model reads; kMemory if it reads none.
   Tier slowest = Tier::kMemory;
@@ -78,7 +87,7 @@ struct Piece : PlannedRows {
     retrievals.clear();
     slowest = Tier::kMemory;
     queries.clear();
-    judged = {};
+    judged.clear();
     quoted = false;
   }
 };

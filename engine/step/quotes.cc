@@ -31,37 +31,39 @@ std::string TextOf(const model::Tokenizer& tokenizer, std::span<const int32_t> t
 // Finds the candidates of a question.
 class CandidateFinder {
  public:
-  CandidateFinder(const model::Model& model, const Piece& piece)
+  CandidateFinder(const model::Model& model, std::span<const int32_t> question)
       : judge_(model.judge()->config()),
         reranker_(model.config().adapter.reranker),
         tokenizer_(*model.tokenizer()) {
-    // Of a long message the end, with some words more, so that the rest is cut into the same
+    // Of a long question the end, with some words more, so that the rest is cut into the same
     // tokens.
     const size_t asked = 2 * static_cast<size_t>(reranker_.question_tokens);
-    question_ = model::InOneLine(
-        TextOf(tokenizer_, piece.question.last(std::min(piece.question.size(), asked))));
+    question_ =
+        model::InOneLine(TextOf(tokenizer_, question.last(std::min(question.size(), asked))));
   }
 
   // Adds the sentences of a passage.
   void Add(const Passage& passage) {
     std::vector<std::string> said;
     std::vector<size_t> lines;
+    size_t listed = 0;  // the end of a list that is one candidate
     for (const model::TextRange& range : model::SentencesIn(passage.text, passage.inside())) {
+      if (range.begin < listed) continue;
+      const model::TextRange whole = model::WithList(passage.text, range);
       const auto best = std::ranges::find_if(passage.spans, [&](const PlacedSpan& one) {
-        return one.range.begin < range.end && one.range.end > range.begin;
+        return one.range.begin < whole.end && one.range.end > whole.begin;
       });
       const bool has_span = best != passage.spans.end();
+      const bool is_list = whole.end > range.end;
       const size_t place =
-          std::max(range.begin, has_span ? best->range.begin : passage.inside().begin);
-      const model::TextRange whole = model::WithList(passage.text, range);
+          std::max(range.begin, has_span && !is_list ? best->range.begin : passage.inside().begin);
       model::Candidate candidate = {.tokens = Tokens(passage.text, whole, place)};
       if (candidate.tokens.empty()) continue;
+      if (is_list && std::ssize(candidate.tokens) < judge_.sentence_tokens) listed = whole.end;
       candidate.block =
           static_cast<int64_t>(has_span ? best->span->block : passage.BlockAt(range.begin));
       if (has_span) candidate.logprob = best->span->logprob;
-      said.push_back(TextOf(tokenizer_, whole.end == range.end
-                                            ? candidate.tokens
-                                            : Tokens(passage.text, range, place)));
+      said.push_back(TextOf(tokenizer_, candidate.tokens));
       lines.push_back(NumberOf(std::move(candidate)));
     }
     if (said.empty() || !reranker_.exists()) return;
@@ -128,12 +130,30 @@ void AddBlock(const Piece& piece, const ChunkRef& ref, const ChunkMemory& chunk,
   std::tie(hit.text_begin, hit.text_end) = std::pair(chunk.text_begin, chunk.text_end);
 }
 
+bool BeginsWith(std::span<const int32_t> tokens, std::span<const int32_t> beginning) {
+  return tokens.size() >= beginning.size() &&
+         std::ranges::equal(tokens.first(beginning.size()), beginning);
+}
+
+// Returns the sentence or refusal of the largest score of those that begin with these tokens; null
+// if none does, or if the model's own words are best.
+const Candidate* BestOf(const JudgedCandidates& judged, std::span<const int32_t> beginning) {
+  const Candidate* best = nullptr;
+  if (OwnWordsAreBest({&judged, 1})) return best;
+  for (const Candidate& one : judged.candidates) {
+    if (one.tokens.empty() || !BeginsWith(one.tokens, beginning)) continue;
+    if (best == nullptr || one.score > best->score) best = &one;
+  }
+  return best;
+}
+
 }  // namespace
 
 FoundCandidates FindCandidates(const model::Model& model, const Piece& piece,
-                               const LandmarkMemory& memory, const model::Reading& reading) {
+                               std::span<const int32_t> question, const LandmarkMemory& memory,
+                               const model::Reading& reading) {
   const auto most = static_cast<size_t>(model.judge()->config().passage_blocks);
-  CandidateFinder finder(model, piece);
+  CandidateFinder finder(model, question);
   for (const Passage& passage : FindPassages(*model.tokenizer(), piece, memory, reading, most))
     finder.Add(passage);
   return finder.Take();
@@ -146,7 +166,8 @@ void AddScores(const std::vector<std::vector<float>>& scores, FoundCandidates& f
 }
 
 JudgedCandidates JudgeCandidates(const model::Model& model, const Piece& piece,
-                                 const LandmarkMemory& memory, float unneeded, float nothing,
+                                 std::span<const int32_t> question, const LandmarkMemory& memory,
+                                 float unneeded, float nothing,
                                  std::vector<model::Candidate> candidates) {
   const model::Judge& judge = *model.judge();
   JudgedCandidates judged{.candidates = {}, .blocks = {}, .unneeded = unneeded, .nothing = nothing};
@@ -160,7 +181,7 @@ JudgedCandidates JudgeCandidates(const model::Model& model, const Piece& piece,
     candidates.push_back({.tokens = *refusal, .block = model::Candidate::kRefusal});
 
   const std::vector<double> scores =
-      judge.Scores({piece.question, blocks, unneeded, nothing}, candidates);
+      judge.Scores({question, blocks, unneeded, nothing}, candidates);
   for (size_t i = 0; i < candidates.size(); ++i) {
     model::Candidate& one = candidates[i];
     std::string text = TextOf(*model.tokenizer(), one.tokens);
@@ -170,29 +191,41 @@ JudgedCandidates JudgeCandidates(const model::Model& model, const Piece& piece,
   return judged;
 }
 
-bool OwnWordsAreBest(const JudgedCandidates& judged) {
-  const auto best = std::ranges::max_element(judged.candidates, {}, &Candidate::score);
-  return best != judged.candidates.end() && best->block == model::Candidate::kOwnWords;
+bool OwnWordsAreBest(std::span<const JudgedCandidates> judged) {
+  return !judged.empty() && std::ranges::all_of(judged, [](const JudgedCandidates& one) {
+    return std::ranges::max_element(one.candidates, {}, &Candidate::score)->block ==
+           model::Candidate::kOwnWords;
+  });
 }
 
-const Candidate* BestOf(const JudgedCandidates& judged, std::span<const int32_t> beginning) {
-  const Candidate* best = nullptr;
-  if (OwnWordsAreBest(judged)) return best;
-  for (const Candidate& one : judged.candidates) {
-    if (one.tokens.empty() || one.tokens.size() < beginning.size() ||
-        !std::ranges::equal(std::span(one.tokens).first(beginning.size()), beginning))
-      continue;
-    if (best == nullptr || one.score > best->score) best = &one;
+Quotes QuotesOf(const model::Tokenizer& tokenizer, std::span<const JudgedCandidates> judged,
+                std::span<const int32_t> beginning) {
+  Quotes quotes;
+  std::vector<std::string_view> lines;
+  for (const JudgedCandidates& one : judged) {
+    const Candidate* const best =
+        BestOf(one, judged.size() == 1 ? beginning : std::span<const int32_t>());
+    quotes.best.push_back(best);
+    if (best == nullptr || std::ranges::find(lines, best->text) != lines.end()) continue;
+    lines.push_back(best->text);
+    if (lines.size() == 1) {
+      quotes.tokens = best->tokens;
+    } else if (const auto more = tokenizer.EncodePrefix("\n" + best->text, /*final=*/true,
+                                                        /*base_offset=*/1);
+               more.ok()) {
+      quotes.tokens.insert(quotes.tokens.end(), more->ids.begin(), more->ids.end());
+    }
   }
-  return best;
+  return BeginsWith(quotes.tokens, beginning) ? quotes : Quotes();
 }
 
 void AddQuote(const JudgedCandidates& judged, const Candidate& quoted, Retrieval& retrieval) {
   Hit hit = judged.blocks[static_cast<size_t>(quoted.block)];
-  const auto same = std::ranges::find_if(retrieval.hits, [&](const Hit& one) {
-    return one.owner == hit.owner && one.chunk == hit.chunk;
-  });
   hit.quote = quoted.text;
+  const auto same = std::ranges::find_if(retrieval.hits, [&](const Hit& one) {
+    return one.owner == hit.owner && one.chunk == hit.chunk &&
+           (one.quote.empty() || one.quote == hit.quote);
+  });
   if (same == retrieval.hits.end()) {
     retrieval.hits.push_back(std::move(hit));
   } else {

@@ -1,6 +1,7 @@
-// Quotes answer questions about documents: the adapter's judge chooses among the sentences of a few
-// passages, the refusal, and the model's own words. Before the layers run, so that they read no
-// document for the last (docs/decisions/0078-answers-are-sentences.md, 0080 and 0081).
+// Quotes answer questions about documents: for each the adapter's judge chooses among the sentences
+// of a few passages, the refusal, and the model's own words. Before the layers run, so that they
+// read no document for the last (docs/decisions/0078-answers-are-sentences.md, 0080, 0081 and
+// 0085).
 #pragma once
 
 #include <cstddef>
@@ -28,12 +29,13 @@ struct FoundCandidates {
   std::vector<std::vector<size_t>> lines;
 };
 
-// Returns the candidates to answer Piece::question: the sentences of the blocks with the likeliest
+// Returns the candidates to answer a question: the sentences of the blocks with the likeliest
 // spans of `reading`, and of those with the largest weights in `memory`, in turn, and of the
 // opening of the best block's document. `reading` is of all that `memory` has for the reader.
 // Nothing if there is no sentence. REQUIRES: the model has a judge.
 FoundCandidates FindCandidates(const model::Model& model, const Piece& piece,
-                               const LandmarkMemory& memory, const model::Reading& reading);
+                               std::span<const int32_t> question, const LandmarkMemory& memory,
+                               const model::Reading& reading);
 
 // Adds what the reranker says of `found.texts`.
 void AddScores(const std::vector<std::vector<float>>& scores, FoundCandidates& found);
@@ -41,16 +43,25 @@ void AddScores(const std::vector<std::vector<float>>& scores, FoundCandidates& f
 // Returns the candidates and the refusal, judged. `unneeded`: the weight of nothing. REQUIRES: as
 // above; there is a sentence.
 JudgedCandidates JudgeCandidates(const model::Model& model, const Piece& piece,
-                                 const LandmarkMemory& memory, float unneeded, float nothing,
+                                 std::span<const int32_t> question, const LandmarkMemory& memory,
+                                 float unneeded, float nothing,
                                  std::vector<model::Candidate> candidates);
 
-// Whether the answer is best left to the model's own words.
-bool OwnWordsAreBest(const JudgedCandidates& judged);
+// Whether the answer to each question is best left to the model's own words.
+bool OwnWordsAreBest(std::span<const JudgedCandidates> judged);
 
-// Returns the sentence or refusal of the largest score of those that begin with these tokens; null
-// if none does, or if the model's own words are best.
-const JudgedCandidates::Candidate* BestOf(const JudgedCandidates& judged,
-                                          std::span<const int32_t> beginning);
+// What a message is answered with.
+struct Quotes {
+  // Of each question, in order: the sentence or refusal of the largest score; null if the model's
+  // own words are best. Borrowed.
+  std::vector<const JudgedCandidates::Candidate*> best;
+  std::vector<int32_t> tokens;  // of these, a line each; empty if there are none
+};
+
+// Returns what the candidates of each question make of an answer that begins with `beginning`; no
+// tokens if nothing does.
+Quotes QuotesOf(const model::Tokenizer& tokenizer, std::span<const JudgedCandidates> judged,
+                std::span<const int32_t> beginning);
 
 // Adds to `retrieval`, that of the prompt's end, the quoted block with its quote. It may be one
 // that only the reader has read. REQUIRES: `quoted` is no refusal.

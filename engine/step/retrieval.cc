@@ -237,7 +237,7 @@ void Retriever::AddSelection(const Asker& asker, std::span<const ScoredCandidate
 absl::StatusOr<Recalled> Retriever::RecallFor(const Piece& piece, const Asked& asked) const {
   const std::span<const Pin> mounts = piece.session->mounts();
   const std::span<const int32_t> asking = piece.landmarks.front().recent;
-  const int64_t more = piece.question.empty() ? 0 : config_.adapter.reader.more_blocks;
+  const int64_t more = piece.questions.empty() ? 0 : config_.adapter.reader.more_blocks;
   ASSIGN_OR_RETURN(Recalled recalled,
                    Recall(model_, threads_, mounts, asking, asked.u, piece.hits_per_group, more));
   if (asked.alone.empty() || !recalled.layers_read()) return recalled;
@@ -284,7 +284,7 @@ absl::Status Retriever::SelectRecalled(std::span<Piece* const> pieces) {
     rows_.push_back({.piece = piece,
                      .row = landmark.row,
                      .u = of_piece.u,
-                     .question = piece->question.empty() ? nullptr : &landmark.memory->question,
+                     .question = piece->questions.empty() ? nullptr : &landmark.memory->question,
                      .question_rows = std::min(piece->question_rows, asking)});
     if (piece->question_rows == 0 || piece->question_rows >= asking) continue;
     of_piece.alone.resize(width);
@@ -308,11 +308,11 @@ absl::Status Retriever::SelectRecalled(std::span<Piece* const> pieces) {
       ReplaceByRandom(selection.candidates, piece.first_position + piece.landmarks.front().row, 0,
                       recalled->blocks);
     }
-    if (!piece.question.empty()) AddForReader(piece, *recalled, selection);
+    if (!piece.questions.empty()) AddForReader(piece, *recalled, selection);
     const std::span<const float> read = recalled->weights;
     AddSelection(askers_[i], recalled->blocks, recalled->layers_read() ? read : read.first(0),
                  std::move(selection));
-    if (!piece.question.empty()) WantNeighbors(piece);
+    if (!piece.questions.empty()) WantNeighbors(piece);
   }
   return absl::OkStatus();
 }

@@ -97,25 +97,48 @@ void StepRunner::Point(Piece& piece) const {
 }
 
 absl::Status StepRunner::Judge(Piece& piece) const {
-  if (piece.question.empty() || piece.selections.empty()) return absl::OkStatus();
-  const Selection& selection = piece.selections.front();
-  LandmarkMemory& memory = *piece.landmarks[selection.landmark].memory;
-  model::ReaderQuestion question{memory.question, piece.question, {}};
-  memory.ForEachRead([&](const ChunkRef&, const ChunkMemory& chunk, float weight) {
-    question.blocks.push_back({chunk.memory.reader_rows, chunk.tokens, weight});
-  });
-  if (question.blocks.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const model::Reading reading, backend_.Read(question));
-  FoundCandidates found = FindCandidates(model_, piece, memory, reading);
-  if (found.candidates.empty()) return absl::OkStatus();
-  if (!found.texts.empty()) AddScores(backend_.Rerank(found.texts), found);
-  piece.judged = JudgeCandidates(model_, piece, memory, selection.nothing, reading.nothing,
-                                 std::move(found.candidates));
+  if (piece.questions.empty() || piece.selections.empty()) return absl::OkStatus();
+  LandmarkMemory& memory = *piece.landmarks[piece.selections.front().landmark].memory;
+  RETURN_IF_ERROR(Judge(piece, piece.questions.front(), memory));
+  if (piece.questions.size() > 1 && !OwnWordsAreBest(piece.judged)) {
+    piece.judged.clear();
+    for (const AskedQuestion& part : piece.questions.subspan(1))
+      RETURN_IF_ERROR(Judge(piece, part, memory));
+  }
   if (OwnWordsAreBest(piece.judged))
     LeaveToModel(piece, memory);
   else
-    piece.quoted = piece.ends_with_quote;
+    piece.quoted = piece.ends_with_quote && !piece.judged.empty();
   return absl::OkStatus();
+}
+
+absl::Status StepRunner::Judge(Piece& piece, const AskedQuestion& question,
+                               const LandmarkMemory& memory) const {
+  model::ReaderQuestion asked{RowsOf(question, memory), question.tokens, {}};
+  memory.ForEachRead([&](const ChunkRef&, const ChunkMemory& chunk, float weight) {
+    asked.blocks.push_back({chunk.memory.reader_rows, chunk.tokens, weight});
+  });
+  if (asked.blocks.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const model::Reading reading, backend_.Read(asked));
+  FoundCandidates found = FindCandidates(model_, piece, question.tokens, memory, reading);
+  if (found.candidates.empty()) return absl::OkStatus();
+  if (!found.texts.empty()) AddScores(backend_.Rerank(found.texts), found);
+  piece.judged.push_back(JudgeCandidates(model_, piece, question.tokens, memory,
+                                         piece.selections.front().nothing, reading.nothing,
+                                         std::move(found.candidates)));
+  return absl::OkStatus();
+}
+
+// All rows where those of the question are not all kept.
+std::span<const Bf16> StepRunner::RowsOf(const AskedQuestion& question,
+                                         const LandmarkMemory& memory) const {
+  const std::span<const Bf16> all = memory.question;
+  const auto rows_of = [&](int64_t rows) {
+    return static_cast<size_t>(rows * model_.config().adapter.reader.width);
+  };
+  const size_t own = rows_of(question.rows), after = rows_of(question.rows_after);
+  if (own == 0 || own + after > all.size()) return all;
+  return all.last(own + after).first(own);
 }
 
 void StepRunner::LeaveToModel(Piece& piece, LandmarkMemory& memory) {

@@ -45,6 +45,9 @@ class StepRunner {
   void Point(Piece& piece) const;
   // Fills Piece::judged where it is asked for. For the model's own words no document is read.
   absl::Status Judge(Piece& piece) const;
+  absl::Status Judge(Piece& piece, const AskedQuestion& question,
+                     const LandmarkMemory& memory) const;
+  std::span<const Bf16> RowsOf(const AskedQuestion& question, const LandmarkMemory& memory) const;
   static void LeaveToModel(Piece& piece, LandmarkMemory& memory);
 
   const model::Model& model_;

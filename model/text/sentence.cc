@@ -40,6 +40,14 @@ bool ConsumeListMark(std::string_view& text) {
   return false;
 }
 
+// Whether a line that ends no sentence, and is no item itself, stands over a list, which `text`
+// begins with.
+bool IsHeadingOf(std::string_view line, std::string_view text) {
+  if (std::string_view(".?!,;").find(line.back()) != std::string_view::npos) return false;
+  const bool is_item = !line.starts_with('#') && ConsumeListMark(line);
+  return !is_item && !text.starts_with('#') && ConsumeListMark(text);
+}
+
 // Of any alphabet, or another character beyond ASCII.
 bool IsLetterByte(char c) {
   return absl::ascii_isalpha(static_cast<unsigned char>(c)) || (c & 0x80) != 0;
@@ -153,11 +161,13 @@ std::vector<TextRange> SentencesIn(std::string_view text, TextRange part) {
 
 TextRange WithList(std::string_view text, TextRange sentence) {
   const size_t last = text.substr(0, sentence.end).find_last_not_of(" \t\r\n");
-  if (last == std::string_view::npos || last < sentence.begin || text[last] != ':') return sentence;
+  if (last == std::string_view::npos || last < sentence.begin) return sentence;
   const size_t first = text.find_first_not_of(" \t\r\n", last + 1);
   const std::string_view between = text.substr(last, std::min(first, text.size()) - last);
   const auto ends = std::ranges::count(between, '\n');
   if (first == std::string_view::npos || ends == 0 || ends > 2) return sentence;
+  const std::string_view line = text.substr(sentence.begin, last + 1 - sentence.begin);
+  if (!line.ends_with(':') && !IsHeadingOf(line, text.substr(first))) return sentence;
   size_t end = text.find('\n', first);
   while (end != std::string_view::npos) {
     const size_t next = text.find_first_not_of(" \t\r", end + 1);

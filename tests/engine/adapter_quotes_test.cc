@@ -8,10 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "kernels/cpu/op_context.h"
 #include "model/judge.h"
 #include "model/reranker.h"
+#include "model/text/questions.h"
 #include "model/text/sentence.h"
 #include "model/text/tokenizer.h"
 #include "nlohmann/json.hpp"
@@ -117,6 +119,48 @@ TEST_P(AdapterTest, TheBestCandidateIsSaid) {
     ++quoted;
   }
   EXPECT_GE(quoted, 4);
+}
+
+// Each question of a message is answered by a line of its own, with its block.
+TEST_P(AdapterTest, EachQuestionOfAMessageIsAnswered) {
+  // Sentences that have the question's words are best.
+  const auto engine = MakeChanged("by_words", [](const std::string& directory) {
+    ChangeMemory(directory, [](nlohmann::ordered_json& root) {
+      auto& linear = root["judge"]["linear"];
+      for (size_t i = 0; i < linear.size(); ++i)
+        linear[i] = i == model::CandidateFeature::kAsked ? 1 : 0;
+      root["judge"]["hidden"] = nlohmann::ordered_json::array();
+    });
+  });
+  const std::string text = TextOfDocument(*engine);
+  int several = 0;
+  for (size_t i = 0; i < 8; ++i) {
+    const auto part = [&](size_t at) { return model::WholeCharacters(text.substr(at, 40)) + "?"; };
+    const std::string message = part(50 * i) + " " + part(50 * i + 400);
+    const GenerateRequest request = AskBy(message, true);
+    const Generated answer = Generate(*engine, request);
+    ASSERT_THAT(answer.status, IsOk());
+    if (answer.candidates.size() < 2) continue;
+    std::vector<std::string> lines, quotes;
+    for (const JudgedCandidates& told : answer.candidates) {
+      const Candidate& best = *std::ranges::max_element(told.candidates, {}, &Candidate::score);
+      if (best.block == -2 || std::ranges::find(lines, best.text) != lines.end()) continue;
+      lines.push_back(best.text);
+      if (best.block >= 0) quotes.push_back(best.text);
+    }
+    std::vector<std::string> told;
+    for (const Hit& hit : answer.retrievals.front().hits)
+      if (!hit.quote.empty()) told.push_back(hit.quote);
+    EXPECT_THAT(told, ::testing::UnorderedElementsAreArray(quotes));
+    GenerateRequest whole = request, on = request;
+    whole.max_tokens = on.max_tokens = 100;
+    on.generated = answer.tokens;
+    const Generated all = Generate(*engine, whole);
+    EXPECT_EQ(all.text, absl::StrJoin(lines, "\n"));
+    EXPECT_EQ(Generate(*engine, on).tokens, From(all.tokens, std::ssize(answer.tokens)));
+    several += lines.size() > 1 ? 1 : 0;
+  }
+  EXPECT_GE(several, 2);
 }
 
 // Of memories of earlier releases neither the judge nor the reranker is used.

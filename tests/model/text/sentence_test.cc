@@ -75,7 +75,7 @@ TEST(SentenceTest, LinesOfListsAndTablesAreSentences) {
 TEST(SentenceTest, AListBelongsToTheSentenceBeforeIt) {
   const auto with_list = [](std::string_view text) {
     const TextRange range =
-        WithList(text, SentenceAround(text, {text.find("bring"), text.find(":")}));
+        WithList(text, SentenceAround(text, {text.find("bring"), text.find("bring") + 5}));
     return InOneLine(text.substr(range.begin, range.end - range.begin));
   };
   EXPECT_EQ(with_list("Come early. Please bring:\n- a towel\n- soap\n\nNo pets."),
@@ -85,6 +85,12 @@ TEST(SentenceTest, AListBelongsToTheSentenceBeforeIt) {
   EXPECT_EQ(with_list("Please bring:\n\n\nNo pets."), "Please bring:");
   EXPECT_EQ(with_list("Please bring: a towel.\n- soap\n"), "Please bring: a towel.");
   EXPECT_EQ(with_list("Please bring:\n"), "Please bring:");
+  EXPECT_EQ(with_list("No pets.\n\n6. What to bring\n\n- a towel\n- soap\n\n7. Pets:\n"),
+            "6. What to bring - a towel - soap");
+  EXPECT_EQ(with_list("# What to bring\n* soap\n"), "What to bring * soap");
+  EXPECT_EQ(with_list("What to bring\n\n# Soap\n"), "What to bring");
+  EXPECT_EQ(with_list("- a towel to bring\n- soap\n"), "a towel to bring");
+  EXPECT_EQ(with_list("What to bring?\n- soap\n"), "What to bring?");
 }
 
 TEST(SentenceTest, BrokenLinesOfAParagraphBelongTogether) {

@@ -3,10 +3,10 @@
 //
 // The last of it is a reserve. Work that can be refused (computing, reading, decoding requests)
 // runs inside OrExhausted and leaves the reserve alone: what it cannot get ends it, and only it,
-// with RESOURCE_EXHAUSTED. Its hash tables are those of std: one of Abseil's that finds no memory
-// to grow frees what it never had, which ends the process. All else, such as libraries that cannot
-// be stopped half-way through a write, and telling callers how their requests ended, takes from the
-// reserve.
+// with RESOURCE_EXHAUSTED. Such work uses the hash tables of std: one of Abseil's that finds no
+// memory to grow frees what it never had, which ends the process. All else, such as libraries that
+// cannot be stopped half-way through a write, and telling callers how their requests ended, takes
+// from the reserve.
 //
 //   RETURN_IF_ERROR(KeepMemoryReserve(needed));       // once, before threads are started
 //   RETURN_IF_ERROR(CheckMemory());                   // before work is begun

@@ -114,7 +114,8 @@ class GenerateEvents {
   // not receive.
   virtual void OnLogprobs(const ChosenLogprob& /*token*/) {}
   virtual void OnRetrieval(const Retrieval& retrieval) = 0;
-  // Called, if asked for, before the first token of an answer that is chosen among candidates.
+  // Called, if asked for, before the first token of an answer that is chosen among candidates: once
+  // for each question of the message that has some, or for the message if it is left to the model.
   virtual void OnCandidates(const JudgedCandidates& /*candidates*/) {}
   // Called, with GenerateRequest::save_as, before OnDone: the document, or why there is none.
   virtual void OnSaved(const absl::StatusOr<store::DocumentInfo>& /*document*/) {}

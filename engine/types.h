@@ -211,8 +211,8 @@ struct Hit {
   int64_t text_begin = 0, text_end = 0;  // byte range in the document's text
   Tier tier = Tier::kMemory;             // the tier it came from
   OwnerId owner{};                       // the chunk's; a later document of that name has another
-  // UTF-8: the sentence around this block's words that is the answer. Such a block may be one that
-  // only the adapter's reader has read.
+  // UTF-8: the sentence around this block's words that is the answer, or several, a line each. Such
+  // a block may be one that only the adapter's reader has read.
   std::string quote = {};
 };
 

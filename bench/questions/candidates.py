@@ -51,11 +51,12 @@ class Asker:
         return self.texts[place]
 
     def row(self, question, alone):
-        """The line of a question; None where there are no candidates."""
+        """The line of a question; None where there are no candidates, or where it is taken for several questions."""
         mounts = [PREFIX + question["document"]] if alone else self.mounts
         judged = self.client.chat(question["q"], mounts=mounts, max_tokens=1, candidates=True).result().candidates
-        if judged is None:
+        if len(judged) != 1:
             return None
+        judged, = judged
         answers = question["kind"] == ANSWERABLE
         right = lambda one: contains(one.text, question["a"]) if answers else one.block == BLOCK_OF[question["kind"]]  # noqa: E731
         return {

@@ -15,6 +15,7 @@ HALVES = ("choosing", "reporting")
 GENERAL_FOLDER = pathlib.Path(__file__).with_name("general")  # prompts for which nobody needs a document, a file for each half
 KEYS = ("id", "text", "qa", "none")
 ALONE = ("short", "about")  # keys of the questions that are asked about a document alone
+PAIRS = "pairs"
 SAMPLE_BYTES = 1 << 16
 FRONT_MATTER = 0.05  # of a book: title pages and contents, which no excerpt should consist of
 
@@ -105,6 +106,20 @@ class QuestionsAlone(Papers):
             with_answer += [row(i, ANSWERABLE, q, a) for i, (q, a) in enumerate(asked)]
             without += [row(f"none/{i}", UNANSWERABLE, q, None) for i, q in enumerate(own.get("none", []))]
         return drawn(with_answer, limit) + drawn(without, limit and (limit + 3) // 4)
+
+
+class PairsAlone(Papers):
+    """Two questions of a document in one message. Both answers have to stand in what is said."""
+    alone = True
+
+    def questions(self, limit=None):
+        row = lambda paper, i, one, other: {"id": f"{paper['id']}/{PAIRS}/{i}", "kind": ANSWERABLE, "document": paper["id"],  # noqa: E731
+                                            "q": f"{one['q'][0]} {other['q'][1]}", "a": [one["a"], other["a"]]}
+        return drawn([row(paper, i, *paper["qa"][i:i + 2]) for paper in self.rows for i in range(0, len(paper["qa"]) - 1, 2)], limit)
+
+    def score(self, question, said, citations, document, tokens):
+        marks = [score({**question, "a": one}, said, citations, document) for one in question["a"] or []]
+        return {mark: all(one[mark] for one in marks) for mark in marks[0]} if marks else {}
 
 
 def open_text(path):

@@ -11,9 +11,10 @@ The documents of a half (papers.py says which) are mounted beside that many toke
     memory    layers read retrieved blocks
     both      both
 
---alone short asks short questions ("Can I bring a friend?"), --alone about what a document is about, each with that document alone mounted.
+--alone short asks short questions ("Can I bring a friend?"), --alone about what a document is about, --alone pairs two questions in one message, each with
+that document alone mounted.
 
-Right is an answer in whose first 40 tokens the accepted words stand, without difference of case. --json gets a line for each answer, with what was said and
+Right is an answer in whose first 40 tokens (--max-tokens) the accepted words stand, without difference of case. --json gets a line for each answer, with what was said and
 which blocks were given; answers that it has already are not asked again, and Ctrl+C ends with the table of what there is. With a document mounted general
 prompts are asked, too (papers.py), and compared with what is said with nothing mounted, so let the modes have `nothing`. Only the standard library is needed.
 """
@@ -262,17 +263,19 @@ def parse(argv):
     parser.add_argument("--books", type=pathlib.Path, help="folder of books: *.txt, and of *.jsonl those by held-out authors; .xz too")
     parser.add_argument("--squad", type=pathlib.Path, help="asks SQuAD's questions in place of --qa (squad.py); --tokens are with its articles then")
     parser.add_argument("--facts", action="store_true", help="asks for made-up facts in place of --qa (facts.py); --tokens are with their documents then")
-    parser.add_argument("--alone", choices=papers.ALONE, help="asks these questions of --qa, each with its own document alone mounted")
+    parser.add_argument("--alone", choices=(*papers.ALONE, papers.PAIRS), help="asks these questions of --qa, each with its own document alone mounted")
     parser.add_argument("--half", choices=papers.HALVES, default="choosing", help="held-out documents that choices may be made by, or those that are reported")
     parser.add_argument("--tokens", type=listed(tokens), default=[1 << 16], help="of books, beside the documents: 64k,1m; 0: none")
     parser.add_argument("--mode", type=listed(str, MODES), default=["nothing", "whole", "text"], help=",".join(MODES))
     parser.add_argument("--limit", type=int, help="questions with an answer, and a quarter as many without one; all, unless given")
-    parser.add_argument("--max-tokens", type=int, default=40, help="of an answer")
+    parser.add_argument("--max-tokens", type=int, help="of an answer; 40 unless given, and 160 of two")
     parser.add_argument("--text-tokens", type=int, help="of blocks that stand in the prompt; the server's default, unless given")
     parser.add_argument("--no-quotes", dest="quotes", action="store_const", const=False, help="answers in the model's own words")
     parser.add_argument("--json", type=pathlib.Path, required=True, help="answers, a line each; those that are there are not asked again")
     parser.add_argument("--only-table", action="store_true", help="asks nothing, prints the table of --json")
     arguments = parser.parse_args(argv)
+    if arguments.max_tokens is None:
+        arguments.max_tokens = 160 if arguments.alone == papers.PAIRS else 40
     if arguments.only_table:
         return arguments
     wrong = [said for is_wrong, said in (
@@ -298,6 +301,8 @@ def source_of(arguments):
         return Squad(arguments.squad)
     if arguments.facts:
         return facts.Facts(papers.read_books(arguments.books, held_out_authors()))
+    if arguments.alone == papers.PAIRS:
+        return papers.PairsAlone(arguments.qa, arguments.half)
     if arguments.alone:
         return papers.QuestionsAlone(arguments.qa, arguments.half, arguments.alone)
     return papers.Papers(arguments.qa, arguments.half)

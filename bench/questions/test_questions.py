@@ -204,6 +204,16 @@ class PapersTest(unittest.TestCase):
         self.assertLess({one["id"] for one in few}, {one["id"] for one in more})
         self.assertGreater(len({one["document"] for one in more}), 3)
 
+    def test_both_answers_of_a_pair_have_to_be_said(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = papers.PairsAlone(folder_of_papers(folder), "choosing")
+        question, = source.questions()
+        self.assertEqual((question["q"], question["a"]), ("first? other again?", ["nils", "Clara Dorn"]))
+        right = lambda said: source.score(question, said, [], "d", 0)["right"]  # noqa: E731
+        self.assertTrue(right("Nils.\nIt was Clara Dorn."))
+        self.assertFalse(right("Nils.\nNobody."))
+        self.assertEqual(source.score(source.general[0], "Hello", [], "d", 0), {})
+
     def test_no_general_prompt_is_there_twice(self):
         prompts = [prompt.casefold() for half in papers.HALVES for prompt in papers.general_prompts(half)]
         self.assertEqual((len(prompts), len(set(prompts))), (495, 495))

@@ -21,7 +21,7 @@
 namespace recollect::cli {
 namespace {
 
-constexpr size_t kMaxPassages = 3;     // of one answer; --json has all
+constexpr size_t kMaxPassages = 3;     // of one answer, or all that it quotes; --json has all
 constexpr int64_t kAroundBytes = 240;  // in which the rest of a sentence is looked for
 constexpr size_t kWidth = 100;         // of lines, where there is no terminal
 constexpr float kLeastShare = 0.2F;    // of the heaviest block's weight
@@ -79,7 +79,8 @@ std::vector<Passage> PassagesOf(
     if (before != nullptr && before->document == block.document && before->end == block.begin) {
       before->end = block.end;
       before->weight = std::min(before->weight + block.weight, 1.0F);
-      before->quote += block.quote;
+      const bool both = !before->quote.empty() && !block.quote.empty();
+      absl::StrAppend(&before->quote, both ? "\n" : "", block.quote);
     } else {
       passages.push_back(block);
     }
@@ -127,7 +128,9 @@ void PrintPassages(client::Client& client,
       std::any_of(retrievals.begin(), retrievals.end(),
                   [](const v1::Retrieval& one) { return one.has_nothing() && one.nothing() == 1; });
   if (unread && passages.empty()) std::fputs("  (no document was read)\n", out);
-  if (passages.size() > kMaxPassages) passages.resize(kMaxPassages);
+  const auto quoted = static_cast<size_t>(std::ranges::count_if(
+      passages, [](const Passage& passage) { return !passage.quote.empty(); }));
+  passages.resize(std::min(passages.size(), std::max(quoted, kMaxPassages)));
   for (const Passage& passage : passages) {
     const std::string text = TextOf(client, passage);
     const std::string lines = Wrapped(text, TerminalWidth(out), kIndent);

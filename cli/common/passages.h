@@ -16,10 +16,10 @@ struct Passage {
   std::string document;
   int64_t begin = 0, end = 0;  // bytes of the document's text
   float weight = 0;            // of its blocks together, up to 1
-  std::string quote = {};      // v1::Hit::quote of one of them
+  std::string quote = {};      // v1::Hit::quote of these, a line each
 };
 
-// The blocks that `retrievals` cite, first the one that the answer quotes, then the heaviest.
+// The blocks that `retrievals` cite, first those that the answer quotes, then the heaviest.
 // Blocks that follow each other in a document are one passage; a block that was read at several
 // steps has its largest weight. Blocks of less than a fifth of the heaviest one's weight are left
 // out, unless they are quoted.

@@ -20,7 +20,6 @@
 #include "engine/step/quotes.h"
 #include "engine/step/request.h"
 #include "model/judge.h"
-#include "model/text/questions.h"
 #include "model/text/tokenizer.h"
 
 namespace recollect::engine {
@@ -53,7 +52,9 @@ class Generation final : public Request {
     ASSIGN_OR_RETURN(MadePrompt made, MakePrompt(model_, prompt, source, request_.max_tokens));
     if (request_.session.has_value()) said_ = SaidIn(prompt, model_.tokenizer());
     if (model_.config().has_adapter() && !prompt.messages.empty()) {
-      RETURN_IF_ERROR(TakeQuestions(prompt, made.tokens));
+      ASSIGN_OR_RETURN(questions_, AskedQuestions(*model_.tokenizer(),
+                                                  prompt.messages.back().content, made.tokens));
+      piece.question_rows = QuestionRows(prompt, std::ssize(questions_.front().tokens));
       if (MayQuote()) piece.questions = questions_;
       piece.ends_with_quote = request_.generated.empty() && !request_.logprobs.has_value();
     }
@@ -108,10 +109,7 @@ class Generation final : public Request {
     decoding_ = true;
     if (asks()) {
       piece.questions = {};
-      if (!request_.generated.empty()) {
-        Run(request_.generated);  // it waited for the end of the prompt
-        return false;
-      }
+      if (!request_.generated.empty()) return EndsWithGenerated();
     }
     Clock();
     return TakeChoice();
@@ -141,37 +139,20 @@ class Generation final : public Request {
   // Whether documents are still to be asked, at the prompt's end.
   bool asks() const { return !piece.questions.empty(); }
 
-  absl::Status TakeQuestions(const Prompt& prompt, const std::vector<int32_t>& tokens) {
-    const std::string& message = prompt.messages.back().content;
-    const std::vector<std::string> parts = model::QuestionsIn(message);
-    questions_.resize(1);
-    ASSIGN_OR_RETURN(questions_.front().tokens, model_.tokenizer()->Encode(message));
-    const std::vector<int32_t>& asked = questions_.front().tokens;
-    piece.question_rows = QuestionRows(prompt, std::ssize(asked));
-    if (parts.size() == 1) return absl::OkStatus();
-    int64_t after = tokens.end() - std::ranges::find_end(tokens, asked).end();
-    for (const std::string& part : parts) {
-      ASSIGN_OR_RETURN(questions_.emplace_back().tokens, model_.tokenizer()->Encode(part));
-    }
-    questions_.back().rows = after;  // with what leads to the answer
-    for (size_t i = questions_.size() - 1; i > 0; --i) {
-      questions_[i].rows += std::ssize(questions_[i].tokens);
-      if (i + 1 < questions_.size()) questions_[i].rows_after = after;
-      after += std::ssize(questions_[i].tokens);
-    }
-    return absl::OkStatus();
-  }
-
   // Answers of a whole conversation only. Of one that was broken off within the quote, documents
   // are asked again; what follows a quote is its end.
   bool MayQuote() const {
     return request_.quotes && model_.judge() != nullptr && !request_.ignore_eos &&
            request_.max_tokens > 0 && !request_.session.has_value() &&
-           std::ssize(request_.generated) <= std::ssize(questions_) * MostTokens();
+           std::ssize(request_.generated) <= MostQuoted();
   }
 
-  // Of a quote, with the end of its line.
-  int64_t MostTokens() const { return model_.judge()->config().sentence_tokens + 1; }
+  // The most tokens of quotes, with the ends of their lines.
+  int64_t MostQuoted() const {
+    const int64_t most = model_.judge()->config().sentence_tokens,
+                  parts = std::ssize(questions_) - 1;
+    return parts > 0 ? parts * (most + 1) : most;
+  }
 
   // Of a first question all rows that ask, as the reader was trained; of a later one its own, so
   // that it does not look for what an earlier turn asked.
@@ -289,6 +270,18 @@ class Generation final : public Request {
     return absl::OkStatus();
   }
 
+  // What the request had generated runs now that documents have been asked, unless it ends it.
+  bool EndsWithGenerated() {
+    if (stops_repetition_ && quotes_.tokens.empty()) repetition_.Push(unsent_);
+    TakeReason();
+    if (stopped()) {
+      Emit({}, text_.Flush());
+      return true;
+    }
+    Run(request_.generated);
+    return false;
+  }
+
   void Choose(std::span<const float> logits) {
     const kernels::NeverChosen never = NeverChosenOf(model_.config());
     if (request_.sampling.dry_multiplier > 0) {
@@ -348,7 +341,8 @@ class Generation final : public Request {
   std::string TextAfter(int32_t token) {
     if (model_.tokenizer() == nullptr) return "";
     std::string text = text_.Push(model_.tokenizer()->TokenBytes(token));
-    if (stops_repetition_) repetition_.Push(text);
+    // Lines of quotes may be alike; of what was generated it is not known yet whether it is one.
+    if (stops_repetition_ && quotes_.tokens.empty() && !asks()) repetition_.Push(text);
     return text;
   }
 

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "engine/session/session.h"
 #include "engine/session/tiers.h"
+#include "engine/step/asked_questions.h"
 #include "engine/types.h"
 
 namespace recollect::engine {
@@ -31,22 +32,15 @@ struct Selection {
   std::vector<Chosen> more;  // what only its reader reads
 };
 
-// A question of a user, and which rows are its own.
-struct AskedQuestion {
-  std::vector<int32_t> tokens;
-  int64_t rows = 0;        // 0: all rows up to the answer
-  int64_t rows_after = 0;  // between these and the answer
-};
-
 // Owned by a request, whose session plans the rows; advanced by StepRunner on the scheduler's
 // thread. A backend sees only the PieceRows.
 struct Piece : PlannedRows {
   int64_t hits_per_group = 0;  // 0: n_ret
   bool with_retrievals = false;
   bool with_queries = false;
-  // With a judge: the user's message, and then its parts if it asks several things. Asks what these
-  // are answered with, before the layers run that read documents. Borrowed; empty: nothing is
-  // asked.
+  // With a judge: the user's message, and then its parts if it asks several things. The judge says
+  // what they are answered with, before the layers run that read documents. Borrowed; empty:
+  // nothing is asked.
   std::span<const AskedQuestion> questions;
   // Whether the piece ends where a quote is chosen: no layer runs for it any more, and what has run
   // serves for nothing but Session::Rewind.

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/session/text_stream.h"
 #include "engine/step/passages.h"
 #include "model/reranker.h"
@@ -42,28 +43,33 @@ class CandidateFinder {
         model::InOneLine(TextOf(tokenizer_, question.last(std::min(question.size(), asked))));
   }
 
-  // Adds the sentences of a passage.
+  // Adds the sentences of a passage. A list that fits is one, and its items are none.
   void Add(const Passage& passage) {
     std::vector<std::string> said;
     std::vector<size_t> lines;
-    size_t listed = 0;  // the end of a list that is one candidate
+    size_t listed = 0;  // the end of the last such list
     for (const model::TextRange& range : model::SentencesIn(passage.text, passage.inside())) {
-      if (range.begin < listed) continue;
+      const std::string_view text =
+          std::string_view(passage.text).substr(range.begin, range.end - range.begin);
+      if (range.begin < listed && model::IsListItem(text)) continue;
       const model::TextRange whole = model::WithList(passage.text, range);
+      const bool is_list = whole.end > range.end && IsListThatFits(passage.text, whole);
+      if (is_list) listed = whole.end;
+      const model::TextRange& read = is_list ? whole : range;
       const auto best = std::ranges::find_if(passage.spans, [&](const PlacedSpan& one) {
-        return one.range.begin < whole.end && one.range.end > whole.begin;
+        return one.range.begin < read.end && one.range.end > read.begin;
       });
       const bool has_span = best != passage.spans.end();
-      const bool is_list = whole.end > range.end;
       const size_t place =
           std::max(range.begin, has_span && !is_list ? best->range.begin : passage.inside().begin);
       model::Candidate candidate = {.tokens = Tokens(passage.text, whole, place)};
       if (candidate.tokens.empty()) continue;
-      if (is_list && std::ssize(candidate.tokens) < judge_.sentence_tokens) listed = whole.end;
       candidate.block =
           static_cast<int64_t>(has_span ? best->span->block : passage.BlockAt(range.begin));
       if (has_span) candidate.logprob = best->span->logprob;
-      said.push_back(TextOf(tokenizer_, candidate.tokens));
+      said.push_back(TextOf(tokenizer_, whole.end == read.end
+                                            ? candidate.tokens
+                                            : Tokens(passage.text, range, place)));
       lines.push_back(NumberOf(std::move(candidate)));
     }
     if (said.empty() || !reranker_.exists()) return;
@@ -81,6 +87,16 @@ class CandidateFinder {
   }
 
  private:
+  // Whether the judge and the reranker read all of a list of `text`.
+  bool IsListThatFits(std::string_view text, const model::TextRange& list) const {
+    const int most = reranker_.exists()
+                         ? std::min(judge_.sentence_tokens, reranker_.sentence_tokens)
+                         : judge_.sentence_tokens;
+    const auto tokens =
+        tokenizer_.Encode(model::InOneLine(Utf8(text.substr(list.begin, list.end - list.begin))));
+    return tokens.ok() && std::ssize(*tokens) <= most;
+  }
+
   // Returns the tokens of a sentence of `text` in one line, cut to the most tokens; none if there
   // are no words in it. A long one begins with a later clause, but not behind the byte `place`.
   std::vector<int32_t> Tokens(std::string_view text, const model::TextRange& range,
@@ -201,37 +217,34 @@ bool OwnWordsAreBest(std::span<const JudgedCandidates> judged) {
 Quotes QuotesOf(const model::Tokenizer& tokenizer, std::span<const JudgedCandidates> judged,
                 std::span<const int32_t> beginning) {
   Quotes quotes;
-  std::vector<std::string_view> lines;
   for (const JudgedCandidates& one : judged) {
-    const Candidate* const best =
+    const Candidate* best =
         BestOf(one, judged.size() == 1 ? beginning : std::span<const int32_t>());
-    quotes.best.push_back(best);
-    if (best == nullptr || std::ranges::find(lines, best->text) != lines.end()) continue;
-    lines.push_back(best->text);
-    if (lines.size() == 1) {
+    const auto is_in = [&](const Candidate* said) {  // a long sentence may begin with a clause
+      return best != nullptr && said != nullptr && said->text.ends_with(best->text);
+    };
+    if (std::ranges::any_of(quotes.best, is_in)) best = nullptr;
+    if (best != nullptr && quotes.tokens.empty()) {
       quotes.tokens = best->tokens;
-    } else if (const auto more = tokenizer.EncodePrefix("\n" + best->text, /*final=*/true,
-                                                        /*base_offset=*/1);
-               more.ok()) {
-      quotes.tokens.insert(quotes.tokens.end(), more->ids.begin(), more->ids.end());
+    } else if (best != nullptr) {
+      const auto more =
+          tokenizer.EncodePrefix("\n" + best->text, /*final=*/true, /*base_offset=*/1);
+      if (more.ok()) quotes.tokens.insert(quotes.tokens.end(), more->ids.begin(), more->ids.end());
+      if (!more.ok()) best = nullptr;
     }
+    quotes.best.push_back(best);
   }
   return BeginsWith(quotes.tokens, beginning) ? quotes : Quotes();
 }
 
 void AddQuote(const JudgedCandidates& judged, const Candidate& quoted, Retrieval& retrieval) {
-  Hit hit = judged.blocks[static_cast<size_t>(quoted.block)];
-  hit.quote = quoted.text;
-  const auto same = std::ranges::find_if(retrieval.hits, [&](const Hit& one) {
-    return one.owner == hit.owner && one.chunk == hit.chunk &&
-           (one.quote.empty() || one.quote == hit.quote);
+  const Hit& hit = judged.blocks[static_cast<size_t>(quoted.block)];
+  auto same = std::ranges::find_if(retrieval.hits, [&](const Hit& one) {
+    return one.owner == hit.owner && one.chunk == hit.chunk;
   });
-  if (same == retrieval.hits.end()) {
-    retrieval.hits.push_back(std::move(hit));
-  } else {
-    same->quote = std::move(hit.quote);
-    same->weight = hit.weight;
-  }
+  if (same == retrieval.hits.end()) same = retrieval.hits.insert(same, hit);
+  same->weight = hit.weight;
+  absl::StrAppend(&same->quote, same->quote.empty() ? "" : "\n", quoted.text);
 }
 
 }  // namespace recollect::engine

@@ -47,15 +47,16 @@ JudgedCandidates JudgeCandidates(const model::Model& model, const Piece& piece,
                                  float unneeded, float nothing,
                                  std::vector<model::Candidate> candidates);
 
-// Whether the answer to each question is best left to the model's own words.
+// Whether the answer to each question is best left to the model's own words. REQUIRES: each has
+// candidates.
 bool OwnWordsAreBest(std::span<const JudgedCandidates> judged);
 
-// What a message is answered with.
+// Holds what a message is answered with.
 struct Quotes {
-  // Of each question, in order: the sentence or refusal of the largest score; null if the model's
-  // own words are best. Borrowed.
+  // The sentence or refusal of the largest score for each question, in order; null if it has been
+  // said to an earlier one, or if the model's own words are best. Borrowed.
   std::vector<const JudgedCandidates::Candidate*> best;
-  std::vector<int32_t> tokens;  // of these, a line each; empty if there are none
+  std::vector<int32_t> tokens;  // of these, a line each
 };
 
 // Returns what the candidates of each question make of an answer that begins with `beginning`; no

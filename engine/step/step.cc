@@ -114,7 +114,8 @@ absl::Status StepRunner::Judge(Piece& piece) const {
 
 absl::Status StepRunner::Judge(Piece& piece, const AskedQuestion& question,
                                const LandmarkMemory& memory) const {
-  model::ReaderQuestion asked{RowsOf(question, memory), question.tokens, {}};
+  const int64_t width = model_.config().adapter.reader.width;
+  model::ReaderQuestion asked{RowsOf(question, memory.question, width), question.tokens, {}};
   memory.ForEachRead([&](const ChunkRef&, const ChunkMemory& chunk, float weight) {
     asked.blocks.push_back({chunk.memory.reader_rows, chunk.tokens, weight});
   });
@@ -127,18 +128,6 @@ absl::Status StepRunner::Judge(Piece& piece, const AskedQuestion& question,
                                          piece.selections.front().nothing, reading.nothing,
                                          std::move(found.candidates)));
   return absl::OkStatus();
-}
-
-// All rows where those of the question are not all kept.
-std::span<const Bf16> StepRunner::RowsOf(const AskedQuestion& question,
-                                         const LandmarkMemory& memory) const {
-  const std::span<const Bf16> all = memory.question;
-  const auto rows_of = [&](int64_t rows) {
-    return static_cast<size_t>(rows * model_.config().adapter.reader.width);
-  };
-  const size_t own = rows_of(question.rows), after = rows_of(question.rows_after);
-  if (own == 0 || own + after > all.size()) return all;
-  return all.last(own + after).first(own);
 }
 
 void StepRunner::LeaveToModel(Piece& piece, LandmarkMemory& memory) {

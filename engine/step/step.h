@@ -47,7 +47,6 @@ class StepRunner {
   absl::Status Judge(Piece& piece) const;
   absl::Status Judge(Piece& piece, const AskedQuestion& question,
                      const LandmarkMemory& memory) const;
-  std::span<const Bf16> RowsOf(const AskedQuestion& question, const LandmarkMemory& memory) const;
   static void LeaveToModel(Piece& piece, LandmarkMemory& memory);
 
   const model::Model& model_;

@@ -24,7 +24,7 @@ class Citations {
   // The weight of nothing in what the answer reads (engine::Retrieval::nothing).
   std::optional<float> nothing() const { return nothing_; }
 
-  // [{"document", "begin", "end", "weight", "quote", "text"}], up to 32, first the block that the
+  // [{"document", "begin", "end", "weight", "quote", "text"}], up to 32, first blocks that the
   // answer quotes, then those of the largest weight: of each block its byte range, the largest
   // share in attention that it had, the words that the answer begins with or null, and its text up
   // to 4096 bytes, which is null where the document is gone. Blocks on the disk; its errors are

@@ -24,43 +24,49 @@ bool Asks(absl::string_view word) {
       kAskingWords, [&](absl::string_view one) { return absl::EqualsIgnoreCase(word, one); });
 }
 
-// Adds the questions of a part that ends with a question mark.
-void AddQuestions(absl::string_view part, std::vector<std::string>& questions) {
+// Adds the questions of a part of a message that ends with a question mark.
+void AddQuestions(absl::string_view message, absl::string_view part,
+                  std::vector<MessageQuestion>& questions) {
   const std::vector<absl::string_view> words =
       absl::StrSplit(part, absl::ByAnyChar(" \t\r\n"), absl::SkipEmpty());
-  const auto text_of = [&](size_t first, size_t last) {
-    const char* const end = words[last - 1].data() + words[last - 1].size();
-    return absl::string_view(words[first].data(), static_cast<size_t>(end - words[first].data()));
+  const auto add = [&](size_t first, size_t last, absl::string_view mark) {
+    const auto begin = static_cast<size_t>(words[first].data() - message.data());
+    const auto end = static_cast<size_t>(words[last].data() - message.data()) + words[last].size();
+    const absl::string_view text = message.substr(begin, end - begin);
+    questions.push_back({absl::StrCat(absl::StripSuffix(text, ","), mark), {begin, end}});
   };
   size_t first = 0;
   for (size_t i = kFewestWords; i + kFewestWords < words.size(); ++i) {
     const bool joins =
         absl::EqualsIgnoreCase(words[i], "and") || absl::EqualsIgnoreCase(words[i], "or");
     if (!joins || !Asks(words[i + 1]) || i < first + kFewestWords) continue;
-    questions.push_back(absl::StrCat(absl::StripSuffix(text_of(first, i), ","), "?"));
+    add(first, i - 1, "?");
     first = i + 1;
   }
-  questions.emplace_back(text_of(first, words.size()));
+  add(first, words.size() - 1, "");
 }
 
 }  // namespace
 
-std::vector<std::string> QuestionsIn(absl::string_view message) {
-  std::vector<std::string> questions;
-  if (message.size() > kMostBytes || !absl::StrContains(message, '?'))
-    return {std::string(message)};
+std::vector<MessageQuestion> QuestionsIn(absl::string_view message) {
+  const std::vector<MessageQuestion> whole = {{std::string(message), {0, message.size()}}};
+  if (message.size() > kMostBytes || !absl::StrContains(message, '?')) return whole;
+  std::vector<MessageQuestion> questions;
   size_t begin = 0;
   for (const TextRange& sentence :
        SentencesIn({message.data(), message.size()}, {0, message.size()})) {
-    const absl::string_view part =
-        absl::StripAsciiWhitespace(message.substr(begin, sentence.end - begin));
-    if (!absl::EndsWith(part, "?")) continue;
-    AddQuestions(part, questions);
+    const absl::string_view part = message.substr(begin, sentence.end - begin);
+    const absl::string_view text = absl::StripAsciiWhitespace(part);
+    // A question mark within a word, as in an address, ends no question.
+    const bool ends_word = text.size() < part.size() || sentence.end == message.size();
+    if (!absl::EndsWith(text, "?") || !ends_word) continue;
+    AddQuestions(message, text, questions);
     begin = sentence.end;
   }
+  if (questions.size() < 2 || questions.size() > kMostQuestions) return whole;
   const absl::string_view rest = absl::StripAsciiWhitespace(message.substr(begin));
-  if (questions.size() < 2 || questions.size() > kMostQuestions) return {std::string(message)};
-  if (!rest.empty()) absl::StrAppend(&questions.back(), " ", rest);
+  if (!rest.empty()) absl::StrAppend(&questions.back().text, " ", rest);
+  questions.back().range.end = message.size();
   return questions;
 }
 

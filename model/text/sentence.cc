@@ -159,6 +159,13 @@ std::vector<TextRange> SentencesIn(std::string_view text, TextRange part) {
   return sentences;
 }
 
+bool IsListItem(std::string_view sentence) {
+  sentence = FromFirstWord(sentence);
+  const size_t number = std::min(sentence.find_first_not_of("0123456789"), sentence.size());
+  return ConsumeListMark(sentence) || (number > 0 && (sentence.substr(number).starts_with('.') ||
+                                                      sentence.substr(number).starts_with(')')));
+}
+
 TextRange WithList(std::string_view text, TextRange sentence) {
   const size_t last = text.substr(0, sentence.end).find_last_not_of(" \t\r\n");
   if (last == std::string_view::npos || last < sentence.begin) return sentence;
@@ -168,11 +175,15 @@ TextRange WithList(std::string_view text, TextRange sentence) {
   if (first == std::string_view::npos || ends == 0 || ends > 2) return sentence;
   const std::string_view line = text.substr(sentence.begin, last + 1 - sentence.begin);
   if (!line.ends_with(':') && !IsHeadingOf(line, text.substr(first))) return sentence;
-  size_t end = text.find('\n', first);
-  while (end != std::string_view::npos) {
-    const size_t next = text.find_first_not_of(" \t\r", end + 1);
-    if (next == std::string_view::npos || text[next] == '\n') break;
-    end = text.find('\n', next);
+  const std::string lines = Unbroken(std::string(text));
+  const bool is_list = IsListItem(text.substr(first));
+  size_t end = lines.find('\n', first);
+  while (end != std::string::npos) {
+    const size_t next = lines.find_first_not_of(" \t\r", end + 1);
+    if (next == std::string::npos || lines[next] == '\n') break;
+    const bool goes_on = next > end + 1;  // an item's further lines are indented
+    if (is_list && !goes_on && !IsListItem(text.substr(next))) break;
+    end = lines.find('\n', next);
   }
   return {sentence.begin, std::min(end, text.size())};
 }

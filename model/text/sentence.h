@@ -22,8 +22,12 @@ TextRange SentenceAround(std::string_view text, TextRange part);
 // Returns the sentences that are not blank in `part`, as SentenceAround has them, in order.
 std::vector<TextRange> SentencesIn(std::string_view text, TextRange part);
 
+// Whether a sentence is an item of a list: a line that begins with a mark such as "-", or a number.
+bool IsListItem(std::string_view sentence);
+
 // Returns a sentence of `text` that ends with a colon, or a heading of a list with marks such as
-// "-", together with the list behind it, which ends at an empty line; any other sentence as it is.
+// "-", together with what follows: a list up to its last item, or the lines up to an empty one. Any
+// other sentence as it is.
 TextRange WithList(std::string_view text, TextRange sentence);
 
 // Returns `text` with a space for each end of a line at which a sentence was broken by hand: behind

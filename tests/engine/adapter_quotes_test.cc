@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "kernels/cpu/op_context.h"
 #include "model/judge.h"
 #include "model/reranker.h"
-#include "model/text/questions.h"
 #include "model/text/sentence.h"
 #include "model/text/tokenizer.h"
 #include "nlohmann/json.hpp"
@@ -121,17 +121,20 @@ TEST_P(AdapterTest, TheBestCandidateIsSaid) {
   EXPECT_GE(quoted, 4);
 }
 
+// Makes sentences best that have the question's words.
+void JudgeByWords(const std::string& directory) {
+  ChangeMemory(directory, [](nlohmann::ordered_json& root) {
+    auto& linear = root["judge"]["linear"];
+    for (size_t i = 0; i < linear.size(); ++i)
+      linear[i] = i == model::CandidateFeature::kAsked ? 1 : 0;
+    root["judge"]["hidden"] = nlohmann::ordered_json::array();
+    root["judge"]["sentence_tokens"] = 40;
+  });
+}
+
 // Each question of a message is answered by a line of its own, with its block.
 TEST_P(AdapterTest, EachQuestionOfAMessageIsAnswered) {
-  // Sentences that have the question's words are best.
-  const auto engine = MakeChanged("by_words", [](const std::string& directory) {
-    ChangeMemory(directory, [](nlohmann::ordered_json& root) {
-      auto& linear = root["judge"]["linear"];
-      for (size_t i = 0; i < linear.size(); ++i)
-        linear[i] = i == model::CandidateFeature::kAsked ? 1 : 0;
-      root["judge"]["hidden"] = nlohmann::ordered_json::array();
-    });
-  });
+  const auto engine = MakeChanged("by_words", JudgeByWords);
   const std::string text = TextOfDocument(*engine);
   int several = 0;
   for (size_t i = 0; i < 8; ++i) {
@@ -150,7 +153,8 @@ TEST_P(AdapterTest, EachQuestionOfAMessageIsAnswered) {
     }
     std::vector<std::string> told;
     for (const Hit& hit : answer.retrievals.front().hits)
-      if (!hit.quote.empty()) told.push_back(hit.quote);
+      for (const auto line : absl::StrSplit(hit.quote, '\n', absl::SkipEmpty()))
+        told.emplace_back(line);
     EXPECT_THAT(told, ::testing::UnorderedElementsAreArray(quotes));
     GenerateRequest whole = request, on = request;
     whole.max_tokens = on.max_tokens = 100;
@@ -161,6 +165,26 @@ TEST_P(AdapterTest, EachQuestionOfAMessageIsAnswered) {
     several += lines.size() > 1 ? 1 : 0;
   }
   EXPECT_GE(several, 2);
+}
+
+// Lines that are alike are no repetition of the model's.
+TEST_P(AdapterTest, AnswersOfAMessageMayBeAlike) {
+  const auto engine = MakeChanged("by_words", JudgeByWords);
+  ASSERT_THAT(engine->DeleteDocument("d"), IsOk());
+  const std::string boat = "The boat that left the harbour of the island in the morning was green.";
+  const std::string mill = "The mill that left the harbour of the island in the morning was green.";
+  ASSERT_THAT(Ingest(*engine, "d", boat + " " + mill), IsOk());
+  GenerateRequest request = AskBy("Is it a green boat? Is it a green mill?", true);
+  request.stop_repetition.reset();
+  request.max_tokens = 100;
+  const Generated answer = Generate(*engine, request);
+  EXPECT_EQ(answer.text, boat + "\n" + mill);
+  EXPECT_EQ(answer.reason, FinishReason::kEos);
+  EXPECT_EQ(Generate(*engine, Telling(request, 1)).text, answer.text);
+  request.generated.assign(answer.tokens.begin(), answer.tokens.end() - 2);
+  const Generated rest = Generate(*engine, request);
+  EXPECT_EQ(rest.tokens, From(answer.tokens, std::ssize(request.generated)));
+  EXPECT_EQ(rest.reason, FinishReason::kEos);
 }
 
 // Of memories of earlier releases neither the judge nor the reranker is used.

@@ -88,9 +88,20 @@ TEST(SentenceTest, AListBelongsToTheSentenceBeforeIt) {
   EXPECT_EQ(with_list("No pets.\n\n6. What to bring\n\n- a towel\n- soap\n\n7. Pets:\n"),
             "6. What to bring - a towel - soap");
   EXPECT_EQ(with_list("# What to bring\n* soap\n"), "What to bring * soap");
+  EXPECT_EQ(with_list("What to bring\n- a towel,\n  dry\n- soap\nWhat to leave\n- phones\n"),
+            "What to bring - a towel, dry - soap");
+  EXPECT_EQ(with_list("To bring:\nA towel is enough. Soap is there.\n\nNo pets."),
+            "To bring: A towel is enough. Soap is there.");
   EXPECT_EQ(with_list("What to bring\n\n# Soap\n"), "What to bring");
   EXPECT_EQ(with_list("- a towel to bring\n- soap\n"), "a towel to bring");
   EXPECT_EQ(with_list("What to bring?\n- soap\n"), "What to bring?");
+}
+
+TEST(SentenceTest, ItemsHaveMarksOrNumbers) {
+  for (const char* item : {"- soap", " * soap", "1. soap", "12) soap"})
+    EXPECT_TRUE(IsListItem(item)) << item;
+  for (const char* other : {"soap", "", "3 towels", "-5 degrees", "12"})
+    EXPECT_FALSE(IsListItem(other)) << other;
 }
 
 TEST(SentenceTest, BrokenLinesOfAParagraphBelongTogether) {

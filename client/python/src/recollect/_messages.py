@@ -245,7 +245,7 @@ class Collector:
             finish_reason=done.reason,
             usage=done.usage,
             saved=done.saved,
-            candidates=next((e for e in self._events if isinstance(e, types.Candidates)), None),
+            candidates=tuple(e for e in self._events if isinstance(e, types.Candidates)),
         )
 
 

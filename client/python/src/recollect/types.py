@@ -103,8 +103,8 @@ class Hit:
     text: str
     """If asked for."""
     quote: str = ""
-    """The answer, if it is a sentence that the memory's reader found in this block. Such a block may be one that only the
-    reader has read."""
+    """The answer, if it is a sentence that the memory's reader found in this block; several are a line each. Such a block
+    may be one that only the reader has read."""
 
 
 @dataclass(frozen=True)
@@ -236,8 +236,8 @@ class Result:
     usage: Usage
     saved: Saved | None = None
     """With save_as."""
-    candidates: Candidates | None = None
-    """If asked for, and the answer was chosen among them."""
+    candidates: tuple[Candidates, ...] = ()
+    """If asked for, and the answer was chosen among them: those of each question of the message, in order."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ absl::Status MountThoseThere(store::Catalog& store, const SessionOptions& asked,
                              std::vector<std::string>& ids,
                              const std::function<absl::Status()>& mount) {
   for (;;) {
-    const absl::Status status = mount();
+    absl::Status status = mount();
     if (!absl::IsNotFound(status)) return status;
     ASSIGN_OR_RETURN(std::vector<std::string> there, ExpandMounts(store, asked));
     if (there == ids) return status;

@@ -34,15 +34,15 @@ absl::StatusOr<std::vector<AskedQuestion>> AskedQuestions(const model::Tokenizer
   std::vector<AskedQuestion> questions = {{.tokens = asked}};
   const std::vector<model::MessageQuestion> parts = model::QuestionsIn(message);
   if (parts.size() < 2) return questions;
-  const auto found = std::ranges::find_end(prompt, asked);
+  const auto found = std::find_end(prompt.begin(), prompt.end(), asked.begin(), asked.end());
   for (const model::MessageQuestion& part : parts) {
     AskedQuestion& question = questions.emplace_back();
     ASSIGN_OR_RETURN(question.tokens, tokenizer.Encode(part.text));
-    if (found.empty()) continue;
+    if (found == prompt.end()) continue;
     const int64_t first = CountAround(tokenizer, asked, part.range.begin).before;
     const int64_t end = CountAround(tokenizer, asked, part.range.end).up_to;
     const bool is_last = &part == &parts.back();  // what leads to the answer is its own
-    const int64_t from_end = prompt.end() - found.begin();
+    const int64_t from_end = prompt.end() - found;
     question.rows_after = is_last ? 0 : from_end - end;
     question.rows = from_end - first - question.rows_after;
   }

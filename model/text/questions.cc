@@ -49,7 +49,7 @@ void AddQuestions(absl::string_view message, absl::string_view part,
 }  // namespace
 
 std::vector<MessageQuestion> QuestionsIn(absl::string_view message) {
-  const std::vector<MessageQuestion> whole = {{std::string(message), {0, message.size()}}};
+  std::vector<MessageQuestion> whole = {{std::string(message), {0, message.size()}}};
   if (message.size() > kMostBytes || !absl::StrContains(message, '?')) return whole;
   std::vector<MessageQuestion> questions;
   size_t begin = 0;

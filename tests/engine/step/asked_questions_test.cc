@@ -20,7 +20,8 @@ class AskedQuestionsTest : public ::testing::Test {
       for (const int32_t token : Encode(text)) prompt.push_back(token);
     std::vector<Bf16> rows(prompt.size());
     std::vector<std::string> texts;
-    for (const AskedQuestion& one : *AskedQuestions(tokenizer(), message, prompt)) {
+    const auto asked = AskedQuestions(tokenizer(), message, prompt).value();
+    for (const AskedQuestion& one : asked) {
       const auto last =
           std::span<const Bf16>(rows).last(std::min(rows.size(), static_cast<size_t>(kept)));
       const std::span<const Bf16> own = RowsOf(one, last, 1);
@@ -56,8 +57,8 @@ TEST_F(AskedQuestionsTest, RowsThatAreNotKeptAreMissing) {
 
 TEST_F(AskedQuestionsTest, OfAMessageThatIsNotInThePromptAllRows) {
   const std::vector<int32_t> prompt = Encode("Something else");
-  for (const AskedQuestion& one :
-       *AskedQuestions(tokenizer(), "Who leads it? Is it far?", prompt)) {
+  const auto asked = AskedQuestions(tokenizer(), "Who leads it? Is it far?", prompt).value();
+  for (const AskedQuestion& one : asked) {
     EXPECT_EQ(one.rows, 0);
     EXPECT_EQ(one.rows_after, 0);
   }

@@ -56,7 +56,7 @@ std::vector<MessageQuestion> QuestionsIn(absl::string_view message) {
   for (const TextRange& sentence :
        SentencesIn({message.data(), message.size()}, {0, message.size()})) {
     const absl::string_view part = message.substr(begin, sentence.end - begin);
-    const absl::string_view text = absl::StripAsciiWhitespace(part);
+    const absl::string_view text = absl::StripTrailingAsciiWhitespace(part);
     // A question mark within a word, as in an address, ends no question.
     const bool ends_word = text.size() < part.size() || sentence.end == message.size();
     if (!absl::EndsWith(text, "?") || !ends_word) continue;

@@ -35,7 +35,7 @@ TEST(QuestionsTest, OthersAreOnePart) {
        {"", "Hello", " Who leads it? ", "Who leads it? I need to know.", "When and where is it?",
         "Who leads it and what else?", "Tell me who leads it and what it costs.",
         "Who? What? When? Where? Why?", "Is it for boys and girls?",
-        "Is http://example.org/a?id=5 still open?"})
+        "Is http://example.org/a?id=5 still open?", " Is http://example.org/a?id=5 open?"})
     EXPECT_THAT(TextsIn(one), ElementsAre(one));
   const std::string pasted = std::string(500, 'x') + ". Who? What?";
   EXPECT_THAT(TextsIn(pasted), ElementsAre(pasted));

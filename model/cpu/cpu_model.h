@@ -30,6 +30,7 @@
 
 namespace recollect::model {
 
+class RerankerRun;
 struct Weights;
 
 // Consecutive rows of one sequence inside a batch. In a layer with GCA, all rows of a segment read
@@ -135,11 +136,9 @@ class CpuModel final : public Model {
   std::vector<TokenScores> ReadBlock(kernels::OpContext& ctx, const ReaderQuestion& question,
                                      const ReaderBlock& block) const;
 
-  // Returns the scores that the reranker gives the lines of each text: the larger, the likelier the
-  // sentence answers the question; 0 is the score of no answer. Scores do not depend on the other
-  // texts. REQUIRES: a reranker, and at least one text.
-  std::vector<std::vector<float>> Rerank(kernels::OpContext& ctx,
-                                         std::span<const RerankerText> texts) const;
+  // Returns what scores the lines of these texts (adapter_reranker.h), and borrows this model.
+  // REQUIRES: a reranker, and at least one text.
+  RerankerRun Rerank(std::span<const RerankerText> texts) const;
 
   // Writes logits[rows, vocab_size] of h[rows, d] after the last layer; in a model with a pointer,
   // kernels::MixPointed follows.

@@ -10,8 +10,9 @@
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "engine/backend/cpu/adapter_readers.h"
+#include "engine/backend/cpu/compute_threads.h"
 #include "gmock/gmock.h"
-#include "kernels/cpu/op_context.h"
 #include "model/judge.h"
 #include "model/reranker.h"
 #include "model/text/sentence.h"
@@ -279,11 +280,11 @@ TEST_P(AdapterTest, SentencesAreReranked) {
     ASSERT_EQ(answer.candidates.size(), 1u);
     const std::vector<Candidate>& told = answer.candidates.front().candidates;
     ASSERT_EQ(told.size(), sentences.size() + 2);
-    kernels::OpContext ctx;
     const model::RerankerText text =
         model::MakeRerankerText(*model->tokenizer(), model->config().adapter.reranker,
                                 model::InOneLine(Question(i)), sentences);
-    const std::vector<float> scores = model->Rerank(ctx, {&text, 1}).front();
+    ComputeThreads threads(2);
+    const std::vector<float> scores = RerankOn(threads, *model, {&text, 1}).front();
     EXPECT_NEAR(told[sentences.size()].reranked, scores[0], 0.02F);
     EXPECT_NE(scores[0], 0);
     for (size_t k = 0; k < sentences.size(); ++k) {

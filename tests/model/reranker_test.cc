@@ -6,11 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "model/cpu/adapter_reranker.h"
 #include "model/cpu/cpu_model.h"
 #include "nlohmann/json.hpp"
 #include "tests/model/oracle_case.h"
@@ -40,11 +42,16 @@ class RerankerTest : public ::testing::Test {
       while (*end++ + 1 < length);
     }
   }
-  // Those of all lines.
-  std::vector<float> Scores(const CpuModel& model) const {
+  static std::vector<std::vector<float>> ScoresOf(const CpuModel& model,
+                                                  std::span<const RerankerText> texts) {
     kernels::OpContext ctx;
-    return Joined(model.Rerank(ctx, texts_));
+    RerankerRun run = model.Rerank(texts);
+    for (int64_t slice = 0; slice < run.slices(); ++slice)
+      for (int64_t layer = 0; layer < run.layers(); ++layer) run.RunLayer(ctx, slice, layer);
+    return run.Scores();
   }
+  // Those of all lines.
+  std::vector<float> Scores(const CpuModel& model) const { return Joined(ScoresOf(model, texts_)); }
   static std::vector<float> Joined(const std::vector<std::vector<float>>& of_texts) {
     std::vector<float> scores;
     for (const std::vector<float>& some : of_texts)
@@ -84,9 +91,8 @@ TEST_F(RerankerTest, ScoresAsTheOracleDoes) {
 
 TEST_F(RerankerTest, ScoresDoNotDependOnOtherTexts) {
   const auto model = CpuModel::Load(directory_).value();
-  kernels::OpContext ctx;
   std::vector<std::vector<float>> alone;
-  for (const RerankerText& text : texts_) alone.push_back(model->Rerank(ctx, {&text, 1}).front());
+  for (const RerankerText& text : texts_) alone.push_back(ScoresOf(*model, {&text, 1}).front());
   EXPECT_THAT(Scores(*model), ElementsAreArray(Joined(alone)));
 }
 

@@ -1,10 +1,8 @@
 #include "engine/backend/cpu/adapter_readers.h"
 
-#include <algorithm>
 #include <cstddef>
-#include <functional>
-#include <numeric>
-#include <utility>
+
+#include "model/cpu/adapter_reranker.h"
 
 namespace recollect::engine {
 
@@ -20,30 +18,11 @@ model::Reading ReadOn(ComputeThreads& threads, const model::CpuModel& model,
 
 std::vector<std::vector<float>> RerankOn(ComputeThreads& threads, const model::CpuModel& model,
                                          std::span<const model::RerankerText> texts) {
-  // Of one thread, so that all have about as many tokens.
-  struct Share {
-    std::vector<size_t> numbers;
-    std::vector<model::RerankerText> texts;
-    size_t tokens = 0;
-  };
-  std::vector<Share> shares(std::min(texts.size(), static_cast<size_t>(threads.pool.threads())));
-  std::vector<size_t> longest_first(texts.size());
-  std::iota(longest_first.begin(), longest_first.end(), 0);
-  std::ranges::stable_sort(longest_first, std::greater<>(),
-                           [&](size_t i) { return texts[i].tokens.size(); });
-  for (const size_t i : longest_first) {
-    Share& least = *std::ranges::min_element(shares, {}, &Share::tokens);
-    least.numbers.push_back(i);
-    least.texts.push_back(texts[i]);
-    least.tokens += texts[i].tokens.size();
-  }
-  std::vector<std::vector<float>> scores(texts.size());
-  threads.pool.ParallelFor(std::ssize(shares), [&](int64_t k, int worker) {
-    const Share& share = shares[static_cast<size_t>(k)];
-    std::vector<std::vector<float>> some = model.Rerank(threads.context(worker), share.texts);
-    for (size_t j = 0; j < some.size(); ++j) scores[share.numbers[j]] = std::move(some[j]);
+  model::RerankerRun run = model.Rerank(texts);
+  threads.pool.Wavefront(run.slices(), run.layers(), [&](int64_t slice, int64_t layer, int worker) {
+    run.RunLayer(threads.context(worker), slice, layer);
   });
-  return scores;
+  return run.Scores();
 }
 
 }  // namespace recollect::engine

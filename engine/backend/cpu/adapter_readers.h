@@ -17,7 +17,7 @@ namespace recollect::engine {
 model::Reading ReadOn(ComputeThreads& threads, const model::CpuModel& model,
                       const model::ReaderQuestion& question);
 
-// Backend::Rerank. The texts of one thread read the weights together.
+// Backend::Rerank, a slice of the texts a thread.
 std::vector<std::vector<float>> RerankOn(ComputeThreads& threads, const model::CpuModel& model,
                                          std::span<const model::RerankerText> texts);
 

@@ -241,6 +241,9 @@ struct JudgedCandidates {
     float logprob = 0;   // natural: of the reader's likeliest span in the sentence; -15 without one
     float reranked = 0;  // the reranker's score; 0 of the refusal, and where there is none
     double score = 0;    // by the judge: the largest is said
+    // Joins a sentence to the candidate before it, which it follows in its document: a blank or the
+    // end of a line; 0: it follows none.
+    char joint = 0;
   };
   // Sentences, those of a passage in order, the best passage first; then the model's own words and
   // the refusal.

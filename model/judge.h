@@ -21,7 +21,11 @@ struct Candidate {
   std::vector<int32_t> tokens;  // none of the model's own words
   int64_t block = kRefusal;     // of a sentence: where its best span is, or it begins; an index
   float logprob = kNoSpan;      // natural: of that span
-  float reranked = 0;           // CpuModel::Rerank's score, of kNoDocument too; of the refusal 0
+  float reranked = 0;           // RerankerRun's score, of kNoDocument too; of the refusal 0
+
+  // Joins a sentence to the candidate before it, which it follows in its document: a blank or the
+  // end of a line; 0: it follows none.
+  char joint = 0;
 
   bool is_sentence() const { return block >= 0; }
 };

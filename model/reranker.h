@@ -1,6 +1,6 @@
 // The reranker of a memory adapter says how likely each sentence of a passage answers a question,
 // from the words of both: the base's lower layers with a low-rank change read them
-// (docs/decisions/0081-the-reranker-reads-passages.md). CpuModel::Rerank runs it; trained by
+// (docs/decisions/0081-the-reranker-reads-passages.md). RerankerRun runs it; trained by
 // train/memory/train_reranker.py, whose oracle is reranker.py.
 #pragma once
 

@@ -149,9 +149,8 @@ class Generation final : public Request {
 
   // The most tokens of quotes, with the ends of their lines.
   int64_t MostQuoted() const {
-    const int64_t most = model_.judge()->config().sentence_tokens,
-                  parts = std::ssize(questions_) - 1;
-    return parts > 0 ? parts * (most + 1) : most;
+    const int64_t parts = std::max<int64_t>(1, std::ssize(questions_) - 1);
+    return parts * (model_.judge()->config().sentence_tokens + 1);
   }
 
   // Of a first question all rows that ask, as the reader was trained; of a later one its own, so
@@ -164,18 +163,17 @@ class Generation final : public Request {
 
   // The answer ends with the quotes.
   void ChooseQuote() {
-    quotes_ = QuotesOf(*model_.tokenizer(), piece.judged, request_.generated);
+    quotes_ =
+        QuotesOf(*model_.tokenizer(), model_.judge()->config(), piece.judged, request_.generated);
     if (!quotes_.tokens.empty()) quotes_.tokens.push_back(model_.config().eos_id);
   }
 
   // With the hits that are told with the prompt's end, among them the quote.
   void TellJudged() {
-    for (size_t i = 0; i < quotes_.best.size() && !piece.retrievals.empty(); ++i) {
-      const JudgedCandidates::Candidate* const best = quotes_.best[i];
-      if (best != nullptr && best->block >= 0)
-        AddQuote(piece.judged[i], *best, piece.retrievals.back());
-    }
-    quotes_.best.clear();
+    for (size_t i = 0; i < quotes_.said.size() && !piece.retrievals.empty(); ++i)
+      for (const JudgedCandidates::Candidate& sentence : quotes_.said[i])
+        if (sentence.block >= 0) AddQuote(piece.judged[i], sentence, piece.retrievals.back());
+    quotes_.said.clear();
     if (!request_.with_candidates) return;
     for (const JudgedCandidates& judged : piece.judged) events_->OnCandidates(judged);
   }

@@ -43,18 +43,22 @@ class CandidateFinder {
         model::InOneLine(TextOf(tokenizer_, question.last(std::min(question.size(), asked))));
   }
 
-  // Adds the sentences of a passage. A list that fits is one, and its items are none.
+  // Adds the sentences of a passage. A list that fits is one, and its items with marks are none.
   void Add(const Passage& passage) {
     std::vector<std::string> said;
     std::vector<size_t> lines;
-    size_t listed = 0;  // the end of the last such list
+    size_t listed = 0;          // the end of the last such list
+    model::TextRange followed;  // the last candidate, if another one may follow it
     for (const model::TextRange& range : model::SentencesIn(passage.text, passage.inside())) {
       const std::string_view text =
           std::string_view(passage.text).substr(range.begin, range.end - range.begin);
       if (range.begin < listed && model::IsListItem(text)) continue;
-      const model::TextRange whole = model::WithList(passage.text, range);
+      model::TextRange whole = model::WithList(passage.text, range);
       const bool is_list = whole.end > range.end && IsListThatFits(passage.text, whole);
-      if (is_list) listed = whole.end;
+      if (is_list)
+        listed = whole.end;
+      else if (!BringsListWithMarks(passage.text, range))
+        whole = range;
       const model::TextRange& read = is_list ? whole : range;
       const auto best = std::ranges::find_if(passage.spans, [&](const PlacedSpan& one) {
         return one.range.begin < read.end && one.range.end > read.begin;
@@ -70,7 +74,12 @@ class CandidateFinder {
       said.push_back(TextOf(tokenizer_, whole.end == read.end
                                             ? candidate.tokens
                                             : Tokens(passage.text, range, place)));
+      const bool is_whole = IsWhole(passage.text, whole, candidate.tokens);
+      if (is_whole && followed.end > 0)
+        candidate.joint = model::JointOf(passage.text, followed, range);
+      const size_t before = found_.candidates.size();
       lines.push_back(NumberOf(std::move(candidate)));
+      followed = is_whole && found_.candidates.size() > before ? whole : model::TextRange();
     }
     if (said.empty() || !reranker_.exists()) return;
     found_.texts.push_back(model::MakeRerankerText(tokenizer_, reranker_, question_, said));
@@ -87,13 +96,24 @@ class CandidateFinder {
   }
 
  private:
+  static std::string Line(std::string_view text, size_t begin, size_t end) {
+    return model::InOneLine(Utf8(text.substr(begin, end - begin)));
+  }
+
+  // Whether what WithList adds to a sentence is said even if it is too long to be read whole: lines
+  // with labels need no heading.
+  static bool BringsListWithMarks(std::string_view text, const model::TextRange& sentence) {
+    const size_t last = text.substr(0, sentence.end).find_last_not_of(" \t\r\n");
+    return (last != std::string_view::npos && text[last] == ':') ||
+           model::IsListItem(text.substr(sentence.end));
+  }
+
   // Whether the judge and the reranker read all of a list of `text`.
   bool IsListThatFits(std::string_view text, const model::TextRange& list) const {
     const int most = reranker_.exists()
                          ? std::min(judge_.sentence_tokens, reranker_.sentence_tokens)
                          : judge_.sentence_tokens;
-    const auto tokens =
-        tokenizer_.Encode(model::InOneLine(Utf8(text.substr(list.begin, list.end - list.begin))));
+    const auto tokens = tokenizer_.Encode(Line(text, list.begin, list.end));
     return tokens.ok() && std::ssize(*tokens) <= most;
   }
 
@@ -104,14 +124,20 @@ class CandidateFinder {
     const auto most = static_cast<size_t>(judge_.sentence_tokens);
     std::vector<int32_t> fitting;
     for (const size_t begin : model::ClauseBegins(text, range, place)) {
-      auto tokens =
-          tokenizer_.Encode(model::InOneLine(Utf8(text.substr(begin, range.end - begin))));
+      auto tokens = tokenizer_.Encode(Line(text, begin, range.end));
       if (!tokens.ok() || tokens->empty()) break;
       fitting = *std::move(tokens);
       if (fitting.size() <= std::min(kLongSentence, most)) break;
     }
     fitting.resize(std::min(fitting.size(), most));
     return fitting;
+  }
+
+  // Whether a sentence of `text` has these tokens, and not only a part of it.
+  bool IsWhole(std::string_view text, const model::TextRange& range,
+               std::span<const int32_t> tokens) const {
+    const auto all = tokenizer_.Encode(Line(text, range.begin, range.end));
+    return all.ok() && std::ranges::equal(*all, tokens);
   }
 
   // Returns where the candidate is. Of two that say the same the one with the likelier span is
@@ -123,6 +149,9 @@ class CandidateFinder {
     if (same == found_.candidates.end()) {
       found_.candidates.push_back(std::move(candidate));
     } else if (candidate.logprob > same->logprob) {
+      // It is cited from another place, where other sentences are beside it.
+      if (number + 1 < found_.candidates.size()) found_.candidates[number + 1].joint = 0;
+      candidate.joint = 0;
       *same = std::move(candidate);
     }
     return number;
@@ -151,14 +180,93 @@ bool BeginsWith(std::span<const int32_t> tokens, std::span<const int32_t> beginn
          std::ranges::equal(tokens.first(beginning.size()), beginning);
 }
 
-// Returns the sentence or refusal of the largest score of those that begin with these tokens; null
-// if none does, or if the model's own words are best.
-const Candidate* BestOf(const JudgedCandidates& judged, std::span<const int32_t> beginning) {
+// Returns the sentence or refusal of the largest score; null if the model's own words are best.
+const Candidate* BestOf(const JudgedCandidates& judged) {
   const Candidate* best = nullptr;
   if (OwnWordsAreBest({&judged, 1})) return best;
   for (const Candidate& one : judged.candidates) {
-    if (one.tokens.empty() || !BeginsWith(one.tokens, beginning)) continue;
+    if (one.tokens.empty()) continue;
     if (best == nullptr || one.score > best->score) best = &one;
+  }
+  return best;
+}
+
+bool IsSaid(const Quotes& quotes, const Candidate& candidate) {
+  return std::ranges::any_of(quotes.said, [&](std::span<const Candidate> said) {
+    return std::ranges::any_of(said, [&](const Candidate& one) {
+      return one.text.ends_with(candidate.text);  // a long sentence may begin with a clause
+    });
+  });
+}
+
+// Returns the best sentence with those before and behind it that the config allows and that have
+// not been said, the better one first.
+std::span<const Candidate> AroundBest(const model::JudgeConfig& config,
+                                      const JudgedCandidates& judged, const Candidate& best,
+                                      const Quotes& quotes) {
+  const std::span<const Candidate> all = judged.candidates;
+  auto begin = static_cast<size_t>(&best - all.data()), end = begin + 1;
+  size_t tokens = best.tokens.size();
+  const auto fits = [&](const Candidate& one) {
+    return one.score > best.score - config.margin &&
+           tokens + one.tokens.size() < static_cast<size_t>(config.sentence_tokens) &&
+           !IsSaid(quotes, one);
+  };
+  while (true) {
+    const bool before = all[begin].joint != 0 && fits(all[begin - 1]);
+    const bool behind = end < all.size() && all[end].joint != 0 && fits(all[end]);
+    if (!before && !behind) return all.subspan(begin, end - begin);
+    if (behind && (!before || all[end].score > all[begin - 1].score))
+      tokens += all[end++].tokens.size() + 1;
+    else
+      tokens += all[--begin].tokens.size() + 1;
+  }
+}
+
+// Adds a sentence behind what joins it to those before it. Returns false if it has no tokens there.
+bool Append(const model::Tokenizer& tokenizer, char joint, const Candidate& sentence,
+            std::vector<int32_t>& tokens) {
+  if (tokens.empty()) {
+    tokens = sentence.tokens;
+    return true;
+  }
+  const auto more = tokenizer.EncodePrefix(std::string(1, joint) + sentence.text, /*final=*/true,
+                                           /*base_offset=*/1);
+  if (more.ok()) tokens.insert(tokens.end(), more->ids.begin(), more->ids.end());
+  return more.ok();
+}
+
+// Adds what is said to a question; none of it if not all of it has tokens.
+void Say(const model::Tokenizer& tokenizer, std::span<const Candidate> said, bool in_one_line,
+         Quotes& quotes) {
+  std::vector<int32_t> tokens = quotes.tokens;
+  for (const Candidate& one : said) {
+    const char joint = &one == said.data() ? '\n' : in_one_line ? ' ' : one.joint;
+    if (!Append(tokenizer, joint, one, tokens)) said = {};
+    if (said.empty()) break;
+  }
+  if (!said.empty()) quotes.tokens = std::move(tokens);
+  quotes.said.push_back(said);
+}
+
+// Returns what another server, or an earlier release, has begun to say: the best sentence, with
+// those behind it, that begins with these tokens.
+Quotes Begun(const model::Tokenizer& tokenizer, const JudgedCandidates& judged,
+             std::span<const int32_t> beginning) {
+  const std::span<const Candidate> all = judged.candidates;
+  Quotes best;
+  if (OwnWordsAreBest({&judged, 1})) return best;
+  for (size_t first = 0; first < all.size(); ++first) {
+    size_t end = first + 1;
+    Quotes quotes;
+    Say(tokenizer, all.subspan(first, 1), false, quotes);
+    while (end < all.size() && all[end].joint != 0 && quotes.tokens.size() < beginning.size()) {
+      quotes = {};
+      Say(tokenizer, all.subspan(first, ++end - first), false, quotes);
+    }
+    const bool is_better = best.said.empty() || all[first].score > best.said.front().front().score;
+    if (!quotes.tokens.empty() && BeginsWith(quotes.tokens, beginning) && is_better)
+      best = std::move(quotes);
   }
   return best;
 }
@@ -201,8 +309,8 @@ JudgedCandidates JudgeCandidates(const model::Model& model, const Piece& piece,
   for (size_t i = 0; i < candidates.size(); ++i) {
     model::Candidate& one = candidates[i];
     std::string text = TextOf(*model.tokenizer(), one.tokens);
-    judged.candidates.push_back(
-        {std::move(one.tokens), std::move(text), one.block, one.logprob, one.reranked, scores[i]});
+    judged.candidates.push_back({std::move(one.tokens), std::move(text), one.block, one.logprob,
+                                 one.reranked, scores[i], one.joint});
   }
   return judged;
 }
@@ -214,27 +322,18 @@ bool OwnWordsAreBest(std::span<const JudgedCandidates> judged) {
   });
 }
 
-Quotes QuotesOf(const model::Tokenizer& tokenizer, std::span<const JudgedCandidates> judged,
-                std::span<const int32_t> beginning) {
+Quotes QuotesOf(const model::Tokenizer& tokenizer, const model::JudgeConfig& config,
+                std::span<const JudgedCandidates> judged, std::span<const int32_t> beginning) {
+  const bool several = judged.size() > 1;
   Quotes quotes;
   for (const JudgedCandidates& one : judged) {
-    const Candidate* best =
-        BestOf(one, judged.size() == 1 ? beginning : std::span<const int32_t>());
-    const auto is_in = [&](const Candidate* said) {  // a long sentence may begin with a clause
-      return best != nullptr && said != nullptr && said->text.ends_with(best->text);
-    };
-    if (std::ranges::any_of(quotes.best, is_in)) best = nullptr;
-    if (best != nullptr && quotes.tokens.empty()) {
-      quotes.tokens = best->tokens;
-    } else if (best != nullptr) {
-      const auto more =
-          tokenizer.EncodePrefix("\n" + best->text, /*final=*/true, /*base_offset=*/1);
-      if (more.ok()) quotes.tokens.insert(quotes.tokens.end(), more->ids.begin(), more->ids.end());
-      if (!more.ok()) best = nullptr;
-    }
-    quotes.best.push_back(best);
+    const Candidate* const best = BestOf(one);
+    std::span<const Candidate> said;
+    if (best != nullptr && !IsSaid(quotes, *best)) said = AroundBest(config, one, *best, quotes);
+    Say(tokenizer, said, /*in_one_line=*/several, quotes);
   }
-  return BeginsWith(quotes.tokens, beginning) ? quotes : Quotes();
+  if (BeginsWith(quotes.tokens, beginning)) return quotes;
+  return judged.size() == 1 ? Begun(tokenizer, judged.front(), beginning) : Quotes();
 }
 
 void AddQuote(const JudgedCandidates& judged, const Candidate& quoted, Retrieval& retrieval) {

@@ -53,16 +53,17 @@ bool OwnWordsAreBest(std::span<const JudgedCandidates> judged);
 
 // Holds what a message is answered with.
 struct Quotes {
-  // The sentence or refusal of the largest score for each question, in order; null if it has been
-  // said to an earlier one, or if the model's own words are best. Borrowed.
-  std::vector<const JudgedCandidates::Candidate*> best;
-  std::vector<int32_t> tokens;  // of these, a line each
+  // Answers each question, in order: the sentence or refusal of the largest score, with the
+  // sentences around it that JudgeConfig::margin allows. Nothing if it has been said to an earlier
+  // one, or if the model's own words are best. Borrowed.
+  std::vector<std::span<const JudgedCandidates::Candidate>> said;
+  std::vector<int32_t> tokens;  // of these, a question a line
 };
 
 // Returns what the candidates of each question make of an answer that begins with `beginning`; no
 // tokens if nothing does.
-Quotes QuotesOf(const model::Tokenizer& tokenizer, std::span<const JudgedCandidates> judged,
-                std::span<const int32_t> beginning);
+Quotes QuotesOf(const model::Tokenizer& tokenizer, const model::JudgeConfig& config,
+                std::span<const JudgedCandidates> judged, std::span<const int32_t> beginning);
 
 // Adds to `retrieval`, that of the prompt's end, the quoted block with its quote. It may be one
 // that only the reader has read. REQUIRES: `quoted` is no refusal.

@@ -25,6 +25,7 @@ constexpr double kMaxShare = 100;
 constexpr int kMaxSpans = 20;
 constexpr int kMaxSentenceTokens = 256;
 constexpr int64_t kMaxUnits = 1024;
+constexpr double kMaxMargin = 100;
 constexpr int kMaxMoreBlocks = 64;
 constexpr int kMaxPassageBlocks = 64;
 constexpr int kMaxRerankerTokens = 512;
@@ -62,7 +63,7 @@ std::vector<double> Weights(const json& value, size_t count) {
 void ReadJudge(Fields& fields, size_t features, JudgeConfig& judge) {
   if (fields.Find("passage_blocks", false) == nullptr) {
     for (const char* key : {"drafts", "draft_tokens", "span_drafts", "features", "sentence_tokens",
-                            "refusal", "linear", "hidden"})
+                            "margin", "refusal", "linear", "hidden"})
       fields.Find(key, false);
     return;
   }
@@ -73,6 +74,7 @@ void ReadJudge(Fields& fields, size_t features, JudgeConfig& judge) {
     fields.Expected("features", expected_names.dump());
   fields.Integer("passage_blocks", 1, kMaxPassageBlocks, true, judge.passage_blocks);
   fields.Integer("sentence_tokens", 1, kMaxSentenceTokens, true, judge.sentence_tokens);
+  fields.Number("margin", 0, kMaxMargin, judge.margin);
   const json* refusal = fields.Find("refusal", true);
   if (refusal != nullptr && refusal->is_string() && !refusal->get_ref<const std::string&>().empty())
     judge.refusal = refusal->get<std::string>();

@@ -45,8 +45,9 @@ struct JudgeConfig {
     std::vector<double> in;  // by feature
   };
   int passage_blocks = 0;   // of which the sentences are candidates, the most; 0: there is no judge
-  int sentence_tokens = 0;  // the most of a candidate
-  std::string refusal;      // what is said where documents do not answer
+  int sentence_tokens = 0;  // the most of a candidate, and of all that are said together
+  double margin = 0;  // sentences around the best one are said, too, if their scores are that near
+  std::string refusal;  // what is said where documents do not answer
   std::vector<double> linear;
   std::vector<Unit> hidden;
 

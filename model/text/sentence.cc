@@ -14,11 +14,13 @@ namespace {
 
 constexpr size_t kLongLine = 60;   // bytes; text that was broken by hand has such lines
 constexpr size_t kListNumber = 4;  // the most bytes of a list's number with its stop
+constexpr size_t kLabel = 24;      // the most bytes of a line's label
 
 // Abbreviations before names and numbers that ICU's list lacks, or finds in some places only.
 constexpr std::array<std::string_view, 9> kAbbreviations = {"Mr.", "Mrs.", "Ms.", "Dr.", "St.",
                                                             "No.", "Nos.", "p.",  "pp."};
 constexpr std::array<std::string_view, 5> kClauseMarks = {",", ";", ":", "–", "—"};
+constexpr std::array<std::string_view, 4> kLabelMarks = {": ", " - ", " – ", " — "};
 constexpr std::array<std::string_view, 7> kListMarks = {"-", "*", "•", "–", "—", ">", "#"};
 
 bool IsBlankByte(char c) { return absl::ascii_isspace(static_cast<unsigned char>(c)); }
@@ -40,12 +42,46 @@ bool ConsumeListMark(std::string_view& text) {
   return false;
 }
 
+// Whether a text ends a sentence, perhaps with closing quotes or brackets behind its stop.
+bool EndsSentence(std::string_view text) {
+  constexpr std::array<std::string_view, 6> kClosing = {"\"", "'", ")", "]", "”", "’"};
+  const auto consume = [&](std::string_view mark) {
+    const bool closes = text.ends_with(mark);
+    if (closes) text.remove_suffix(mark.size());
+    return closes;
+  };
+  while (std::ranges::any_of(kClosing, consume)) continue;
+  return !text.empty() && (std::string_view(".?!").find(text.back()) != std::string_view::npos ||
+                           text.ends_with("…"));
+}
+
+// Whether a line begins with what it is about, as "E2 - The drain is blocked" does: with a few
+// words without a stop, the first of which has a capital or a number, in front of a colon or a
+// dash.
+bool HasLabel(std::string_view line) {
+  line = FromFirstWord(line.substr(0, line.find('\n')));
+  const auto first = line.empty() ? ' ' : line[0];
+  if (!absl::ascii_isupper(static_cast<unsigned char>(first)) && !IsDigitByte(first)) return false;
+  return std::ranges::any_of(kLabelMarks, [&](std::string_view mark) {
+    const std::string_view label = line.substr(0, line.find(mark));
+    return label.size() < line.size() && label.size() <= kLabel &&
+           label.find_first_of(".?!,;") == std::string_view::npos;
+  });
+}
+
+// Whether `text` begins with two lines that have labels.
+bool BeginsWithLabels(std::string_view text) {
+  const size_t end = text.find('\n');
+  return HasLabel(text) && end != std::string_view::npos && HasLabel(text.substr(end + 1));
+}
+
 // Whether a line that ends no sentence, and is no item itself, stands over a list, which `text`
 // begins with.
 bool IsHeadingOf(std::string_view line, std::string_view text) {
   if (std::string_view(".?!,;").find(line.back()) != std::string_view::npos) return false;
   const bool is_item = !line.starts_with('#') && ConsumeListMark(line);
-  return !is_item && !text.starts_with('#') && ConsumeListMark(text);
+  if (is_item || text.starts_with('#')) return false;
+  return ConsumeListMark(text) || (!HasLabel(line) && BeginsWithLabels(text));
 }
 
 // Of any alphabet, or another character beyond ASCII.
@@ -53,10 +89,11 @@ bool IsLetterByte(char c) {
   return absl::ascii_isalpha(static_cast<unsigned char>(c)) || (c & 0x80) != 0;
 }
 
-// Whether a sentence may go on with this line, which is no item of a list.
-bool GoesOn(std::string_view line) {
+// Whether a sentence that ends with the line `before` may go on with this one, which is no item of
+// a list.
+bool GoesOn(std::string_view before, std::string_view line) {
   std::string_view item = line;
-  if (ConsumeListMark(item)) return false;
+  if (ConsumeListMark(item) || (HasLabel(before) && HasLabel(line))) return false;
   if (line.starts_with('(')) line.remove_prefix(1);
   return line.size() > 1 && IsLetterByte(line[0]) && line[1] != ')' && line[1] != '.';
 }
@@ -131,7 +168,8 @@ std::string Unbroken(std::string text) {
     const size_t next = std::min(text.find_first_not_of(" \t", end + 1), text.size());
     const bool is_long = last - line >= kLongLine &&
                          std::string_view(".?!").find(text[last - 1]) == std::string_view::npos;
-    if (is_long && GoesOn(std::string_view(text).substr(next)))
+    const std::string_view all = text;
+    if (is_long && GoesOn(all.substr(line, last - line), all.substr(next)))
       std::fill(text.begin() + int64_t(last), text.begin() + int64_t(next), ' ');
     line = end + 1;
   }
@@ -177,12 +215,17 @@ TextRange WithList(std::string_view text, TextRange sentence) {
   if (!line.ends_with(':') && !IsHeadingOf(line, text.substr(first))) return sentence;
   const std::string lines = Unbroken(std::string(text));
   const bool is_list = IsListItem(text.substr(first));
+  const bool has_labels = !is_list && BeginsWithLabels(text.substr(first));
   size_t end = lines.find('\n', first);
   while (end != std::string::npos) {
     const size_t next = lines.find_first_not_of(" \t\r", end + 1);
     if (next == std::string::npos || lines[next] == '\n') break;
-    const bool goes_on = next > end + 1;  // an item's further lines are indented
+    // An item's further lines are indented, or go on with a small letter behind a label's.
+    const bool goes_on =
+        next > end + 1 ||
+        (has_labels && absl::ascii_islower(static_cast<unsigned char>(lines[next])));
     if (is_list && !goes_on && !IsListItem(text.substr(next))) break;
+    if (has_labels && !goes_on && !HasLabel(text.substr(next))) break;
     end = lines.find('\n', next);
   }
   return {sentence.begin, std::min(end, text.size())};
@@ -196,6 +239,16 @@ std::vector<size_t> ClauseBegins(std::string_view text, TextRange sentence, size
     if (std::ranges::any_of(kClauseMarks, ends) && IsBlankByte(text[i])) begins.push_back(i + 1);
   }
   return begins;
+}
+
+char JointOf(std::string_view text, TextRange before, TextRange sentence) {
+  const size_t last = text.substr(0, sentence.begin).find_last_not_of(" \t\r\n");
+  if (sentence.begin < before.end || last == std::string_view::npos || last >= before.end) return 0;
+  const auto ends = std::ranges::count(text.substr(last, sentence.begin - last), '\n');
+  return ends > 1 ||
+                 (ends == 1 && !EndsSentence(text.substr(before.begin, last + 1 - before.begin)))
+             ? '\n'
+             : ' ';
 }
 
 std::string InOneLine(std::string_view sentence) {

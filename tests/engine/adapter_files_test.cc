@@ -119,6 +119,7 @@ TEST_F(AdapterFilesTest, DocumentsDoNotDependOnTheJudge) {
   };
   EXPECT_THAT(problem("sentence_tokens", 300),
               says("judge.sentence_tokens is 300, expected 1 to 256"));
+  EXPECT_THAT(problem("margin", -1), says("judge.margin is -1, expected 0 to 100"));
   EXPECT_THAT(problem("refusal", ""), says("judge.refusal is \"\", expected a text"));
   EXPECT_THAT(problem("linear", {1, 2}), says("judge.linear is [1,2], expected 13 numbers"));
   EXPECT_THAT(problem("hidden", {{1, 2}}), says("judge.hidden is [[1,2]], expected at most 1024"));

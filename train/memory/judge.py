@@ -27,7 +27,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 FEATURES = ("refuses", "own_words", "unneeded", "nothing", "best", "weight", "document", "asked", "block", "span", "words",
             "reranked", "best_reranked")
 WITHOUT_RERANKER = len(FEATURES) - 2
-PASSAGE_BLOCKS, SENTENCE_TOKENS, REFUSAL = 5, 80, "The documents do not say."
+PASSAGE_BLOCKS, SENTENCE_TOKENS, MARGIN, REFUSAL = 5, 80, 2, "The documents do not say."
 REFUSED_BLOCK, OWN_WORDS_BLOCK = -1, -2  # of candidates that are no sentences
 LEAST_LOGPROB, MOST_LOG_ODDS = -15.0, 15.0
 UNITS, PARTS = 8, 3       # hidden units of each part; the judge is the mean of the parts, which begin from other numbers
@@ -157,7 +157,7 @@ def fit(questions, chosen):
         for out, bias, *of_x in units:
             of_x = np.array(of_x) / scale
             hidden.append([out / PARTS, bias - of_x @ mean, *of_x])
-    return {"features": FEATURES, "passage_blocks": PASSAGE_BLOCKS, "sentence_tokens": SENTENCE_TOKENS, "refusal": REFUSAL, "linear": linear.tolist(), "hidden": hidden}
+    return {"features": FEATURES, "passage_blocks": PASSAGE_BLOCKS, "sentence_tokens": SENTENCE_TOKENS, "margin": MARGIN, "refusal": REFUSAL, "linear": linear.tolist(), "hidden": hidden}
 
 
 def chosen(questions, z):

@@ -95,6 +95,14 @@ TEST(SentenceTest, AListBelongsToTheSentenceBeforeIt) {
   EXPECT_EQ(with_list("What to bring\n\n# Soap\n"), "What to bring");
   EXPECT_EQ(with_list("- a towel to bring\n- soap\n"), "a towel to bring");
   EXPECT_EQ(with_list("What to bring?\n- soap\n"), "What to bring?");
+  EXPECT_EQ(with_list("To bring\nMonday: a towel\nOther days – soap\nNo pets.\n"),
+            "To bring Monday: a towel Other days – soap");
+  EXPECT_EQ(with_list("To bring\nMonday: a towel\nNo pets.\n"), "To bring");
+  EXPECT_EQ(with_list("To bring: all\nMonday: a towel\nOther days: soap\n"), "To bring: all");
+  EXPECT_EQ(with_list("Day 2 - what to bring\n- a towel\n"), "Day 2 - what to bring - a towel");
+  EXPECT_EQ(with_list("To bring\nE1 - a leak\nE2 - the drain\nis blocked\nThe end\n"),
+            "To bring E1 - a leak E2 - the drain is blocked");
+  EXPECT_EQ(with_list("To bring\n\n# Part 1: Safety\nNote: soap\n"), "To bring");
 }
 
 TEST(SentenceTest, ItemsHaveMarksOrNumbers) {
@@ -122,8 +130,28 @@ TEST(SentenceTest, LinesThatWereBrokenByHandGoOn) {
                                  "• a point", "  b) an item", "(c) one"})
     EXPECT_EQ(Unbroken(line + "\n" + next), line + "\n" + next);
   EXPECT_EQ(Unbroken(line + ".\nThe end\n"), line + ".\nThe end\n");
+  const std::string label = "E2 - ";
+  EXPECT_EQ(Unbroken(label + line + "\nE4 - a leak"), label + line + "\nE4 - a leak");
+  EXPECT_EQ(Unbroken(line + "\nGrado - the elder - left."), line + " Grado - the elder - left.");
   EXPECT_EQ(Unbroken("  " + line + "\n  (or near) Grado\n"), "  " + line + "   (or near) Grado\n");
   EXPECT_EQ(Unbroken(""), "");
+}
+
+TEST(SentenceTest, JointsAreThoseOfTheText) {
+  const std::string text = "He said “no.”\nIt rained. \n\nPrices\nSoup 3.20 (or more!)\nThe end. 5";
+  const auto joint = [&](std::string_view before, std::string_view sentence) {
+    const auto range = [&](std::string_view part) {
+      const size_t begin = text.find(part);
+      return TextRange{begin, begin + part.size()};
+    };
+    return JointOf(text, range(before), range(sentence));
+  };
+  EXPECT_EQ(joint("He said “no.”", "It rained."), ' ');
+  EXPECT_EQ(joint("It rained.", "Prices"), '\n');
+  EXPECT_EQ(joint("Prices\n", "Soup"), '\n');
+  EXPECT_EQ(joint("Soup 3.20 (or more!)", "The end."), ' ');
+  EXPECT_EQ(joint("It rained.", "Soup"), 0) << "there is something between them";
+  EXPECT_EQ(joint("Soup 3.20 (or more!)", "(or more!)"), 0) << "they overlap";
 }
 
 TEST(SentenceTest, BytesThatAreNoTextAreKept) {
@@ -132,7 +160,7 @@ TEST(SentenceTest, BytesThatAreNoTextAreKept) {
 }
 
 TEST(SentenceTest, AnyBytesHaveSentences) {
-  const std::string_view bytes("ab. .?!\n\r\t-1|\xe2\x80\xa6\xff\xc3\0I", 20);
+  const std::string_view bytes("ab. .?!\n\r\t-1|\xe2\x80\xa6\xff\xc3\0I: - E\n", 27);
   std::minstd_rand random(7);
   const auto below = [&](size_t count) { return random() % count; };
   for (int round = 0; round < 3000; ++round) {
@@ -148,6 +176,10 @@ TEST(SentenceTest, AnyBytesHaveSentences) {
     for (const TextRange& one : SentencesIn(text, {begin, end})) {
       ASSERT_LE(last, one.begin) << text;
       ASSERT_LT(std::max(one.begin, begin), std::min(one.end, end)) << text;
+      const TextRange with_list = WithList(text, one);
+      ASSERT_EQ(with_list.begin, one.begin) << text;
+      ASSERT_GE(with_list.end, one.end) << text;
+      ASSERT_LE(with_list.end, text.size()) << text;
       last = one.end;
     }
     ASSERT_LE(last, text.size()) << text;

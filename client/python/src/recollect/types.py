@@ -103,8 +103,7 @@ class Hit:
     text: str
     """If asked for."""
     quote: str = ""
-    """The answer, if it is a sentence that the memory's reader found in this block; several are a line each. Such a block
-    may be one that only the reader has read."""
+    """The sentences of this block that the answer quotes, a line each. Such a block may be one that only the reader has read."""
 
 
 @dataclass(frozen=True)

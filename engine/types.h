@@ -230,7 +230,7 @@ struct Retrieval {
   bool as_text = false;  // these were put in front of the prompt, which ends at `position`
 };
 
-// Candidates for the answer to a question about documents (engine/step/quotes.h).
+// Candidates for the answer to a question about documents (engine/step/candidates.h).
 struct JudgedCandidates {
   struct Candidate {
     std::vector<int32_t> tokens;  // without the end

@@ -1,51 +1,16 @@
-// Quotes answer questions about documents: for each the adapter's judge chooses among the sentences
-// of a few passages, the refusal, and the model's own words. Before the layers run, so that they
-// read no document for the last (docs/decisions/0078-answers-are-sentences.md, 0080, 0081 and
-// 0085).
+// Quotes answer the questions of a message: the best candidate of each, with the sentences beside
+// it that are nearly as good (docs/decisions/0085-each-question-is-answered.md and 0088).
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "engine/step/piece.h"
 #include "engine/types.h"
-#include "model/judge.h"
-#include "model/model.h"
-#include "model/reading.h"
-#include "model/reranker.h"
+#include "model/config/judge_config.h"
+#include "model/text/tokenizer.h"
 
 namespace recollect::engine {
-
-// Candidates for the answer to a question.
-struct FoundCandidates {
-  // The sentences of the passages, in order, then the model's own words; without what a reranker
-  // says.
-  std::vector<model::Candidate> candidates;
-  // The text of each passage for the reranker, and the candidates that are its lines; both are
-  // empty without a reranker.
-  std::vector<model::RerankerText> texts;
-  std::vector<std::vector<size_t>> lines;
-};
-
-// Returns the candidates to answer a question: the sentences of the blocks with the likeliest
-// spans of `reading`, and of those with the largest weights in `memory`, in turn, and of the
-// opening of the best block's document. `reading` is of all that `memory` has for the reader.
-// Nothing if there is no sentence. REQUIRES: the model has a judge.
-FoundCandidates FindCandidates(const model::Model& model, const Piece& piece,
-                               std::span<const int32_t> question, const LandmarkMemory& memory,
-                               const model::Reading& reading);
-
-// Adds what the reranker says of `found.texts`.
-void AddScores(const std::vector<std::vector<float>>& scores, FoundCandidates& found);
-
-// Returns the candidates and the refusal, judged. `unneeded`: the weight of nothing. REQUIRES: as
-// above; there is a sentence.
-JudgedCandidates JudgeCandidates(const model::Model& model, const Piece& piece,
-                                 std::span<const int32_t> question, const LandmarkMemory& memory,
-                                 float unneeded, float nothing,
-                                 std::vector<model::Candidate> candidates);
 
 // Whether the answer to each question is best left to the model's own words. REQUIRES: each has
 // candidates.

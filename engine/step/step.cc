@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "engine/step/candidates.h"
 #include "engine/step/quotes.h"
 #include "model/pointer.h"
 

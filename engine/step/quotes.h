@@ -22,7 +22,7 @@ struct Quotes {
   // sentences around it that JudgeConfig::margin allows. Nothing if it has been said to an earlier
   // one, or if the model's own words are best. Borrowed.
   std::vector<std::span<const JudgedCandidates::Candidate>> said;
-  std::vector<int32_t> tokens;  // of these, a question a line
+  std::vector<int32_t> tokens;  // of the whole answer; each of several questions has a line
 };
 
 // Returns what the candidates of each question make of an answer that begins with `beginning`; no
